@@ -1,0 +1,105 @@
+"""One error grammar for every input: ``Expected epsilon=-1 > 0.``
+
+Each function returns the checked value in its plain type, or raises :class:`InputError` naming the argument, its value and
+the condition it broke.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+Choice = TypeVar("Choice", bound=str)
+
+
+class InputError(ValueError):
+    """An argument does not meet its stated condition."""
+
+
+def expect(condition: bool, name: str, value: object, requirement: str) -> None:
+    """Raise ``Expected name=value requirement.`` unless the condition holds."""
+    if not condition:
+        raise InputError(f"Expected {name}={_show(value)} {requirement}.")
+
+
+def _show(value: object) -> str:
+    if isinstance(value, np.generic):
+        value = value.item()
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def real(
+    name: str,
+    value: object,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+) -> float:
+    """A finite number within the stated bounds."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+        raise InputError(f"Expected {name}={_show(value)} to be a number.")
+    number = float(value)
+    bounds = []
+    if above is not None:
+        bounds.append((number > above, f"> {above:g}"))
+    if at_least is not None:
+        bounds.append((number >= at_least, f">= {at_least:g}"))
+    if below is not None:
+        bounds.append((number < below, f"< {below:g}"))
+    if at_most is not None:
+        bounds.append((number <= at_most, f"<= {at_most:g}"))
+    requirement = " and ".join(text for _, text in bounds)
+    expect(all(met for met, _ in bounds), name, value, requirement)
+    expect(math.isfinite(number), name, value, "to be finite")
+    return number
+
+
+def whole(name: str, value: object, *, at_least: int | None = None, at_most: int | None = None) -> int:
+    """A whole number within the stated bounds; floats are refused even when they are whole."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+        raise InputError(f"Expected {name}={_show(value)} to be a whole number.")
+    number = int(value)
+    if at_least is not None:
+        expect(number >= at_least, name, value, f">= {at_least}")
+    if at_most is not None:
+        expect(number <= at_most, name, value, f"<= {at_most}")
+    return number
+
+
+def probability(name: str, value: object) -> float:
+    """A number strictly between 0 and 1."""
+    return real(name, value, above=0, below=1)
+
+
+def one_of(name: str, value: object, options: Iterable[str]) -> str:
+    """One of a few words."""
+    allowed = tuple(options)
+    expect(isinstance(value, str) and value in allowed, name, value, "in {" + ", ".join(allowed) + "}")
+    return str(value)
+
+
+def floats(name: str, value: object, shape: tuple[int | None, ...]) -> Floats:
+    """A finite float array of the given shape (``None`` leaves an axis free)."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"Expected {name}={_show(value)} to be an array of numbers.") from None
+    wanted = "(" + ", ".join("*" if n is None else str(n) for n in shape) + ("," if len(shape) == 1 else "") + ")"
+    fits = array.ndim == len(shape) and all(n is None or n == m for n, m in zip(shape, array.shape, strict=True))
+    expect(fits, f"{name}.shape", array.shape, f"== {wanted}")
+    finite = np.isfinite(array)
+    if not finite.all():
+        where = tuple(int(i) for i in np.argwhere(~finite)[0])
+        index = ", ".join(map(str, where))
+        raise InputError(f"Expected {name}[{index}]={array[where].item()!r} to be finite.")
+    return array

@@ -1,0 +1,147 @@
+"""Sums of contributions whose bounds are enforced here, so that a guarantee may rest on them.
+
+An event contributes ``(reward - centre) * features``. Features longer than 1 are clipped (and counted), rewards outside
+[0, 1] are refused. For exact noise everything is integer arithmetic on the grid of :mod:`adaprivate.mechanisms.noise`:
+features are truncated towards zero to multiples of 2^-20, rewards to multiples of 2^-30, and products towards zero again.
+The bounds survive each truncation exactly (docs/privacy.md, "Exact noise").
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from adaprivate import check
+from adaprivate.check import Array, Floats
+from adaprivate.mechanisms.noise import EVENT_BITS, Noise
+from adaprivate.privacy import UserLedger
+
+_REWARD_BITS = 30
+
+
+class Shape(Protocol):
+    """A public change of coordinates under which every playable feature vector has norm at most 1."""
+
+    def whiten(self, features: Floats) -> Floats:
+        """The features in the coordinates where the noise is round."""
+
+
+class _Contribution:
+    def __init__(self, dimension: int, noise: Noise, centre: float, shape: Shape | None) -> None:
+        self.dimension = check.whole("dimension", dimension, at_least=1)
+        self.exact = noise.exact
+        self.shape = shape
+        self.centre = check.real("centre", centre, at_least=0, at_most=1)
+        self._grid_centre = round(self.centre * 2**_REWARD_BITS)
+        self.clipped = 0
+
+    def zero(self) -> Array:
+        return np.full(self.dimension, 0, dtype=object) if self.exact else np.zeros(self.dimension)
+
+    def __call__(self, features: object, reward: object) -> Array:
+        x = check.floats("features", features, (self.dimension,))
+        value = check.real("reward", reward, at_least=0, at_most=1)
+        if self.shape is not None:
+            x = self.shape.whiten(x)
+        norm = float(np.linalg.norm(x))
+        if norm > 1:
+            self.clipped += norm > 1 + 1e-9  # rounding of a unit vector is not worth a report
+            x = x / norm
+        if not self.exact:
+            return (value - self.centre) * x
+        integers = [int(entry) for entry in np.trunc(x * 2.0**EVENT_BITS)]
+        while sum(entry * entry for entry in integers) > 4**EVENT_BITS:
+            integers = [entry - (entry > 0) + (entry < 0) for entry in integers]
+        weight = math.floor(value * 2**_REWARD_BITS) - self._grid_centre
+        return np.array([_towards_zero(weight * entry, 2**_REWARD_BITS) for entry in integers], dtype=object)
+
+
+def _towards_zero(numerator: int, denominator: int) -> int:
+    return numerator // denominator if numerator >= 0 else -(-numerator // denominator)
+
+
+class EventSum:
+    """The sum over one batch of events, for event-level privacy."""
+
+    enforces = ("reward-range", "feature-norm", "one-batch")
+
+    def __init__(self, dimension: int, *, noise: Noise, centre: float = 0.0, shape: Shape | None = None) -> None:
+        self._contribution = _Contribution(dimension, noise, centre, shape)
+        self._total = self._contribution.zero()
+
+    def add(self, features: object, reward: object) -> None:
+        """Count one event."""
+        self._total = self._total + self._contribution(features, reward)
+
+    def take(self) -> Array:
+        """The batch's sum, ready for ``release``; the next batch starts empty."""
+        total, self._total = self._total, self._contribution.zero()
+        return total
+
+    @property
+    def clipped(self) -> int:
+        """How many feature vectors were too long and were clipped."""
+        return self._contribution.clipped
+
+
+class UserSum:
+    """The sum over one batch of per-user contributions, each clipped to norm ``clip``, for user-level privacy.
+
+    A user enters at most ``batches`` batches, ``separation`` apart; further events are dropped.
+    """
+
+    enforces = ("reward-range", "feature-norm", "one-batch", "user-clip", "user-batches")
+
+    def __init__(
+        self,
+        dimension: int,
+        *,
+        noise: Noise,
+        clip: float,
+        batches: int,
+        separation: int = 1,
+        centre: float = 0.0,
+        shape: Shape | None = None,
+    ) -> None:
+        self._contribution = _Contribution(dimension, noise, centre, shape)
+        self.clip = check.real("clip", clip, above=2.0**-EVENT_BITS)
+        self.ledger = UserLedger(batches, separation)
+        self.batch = 0
+        self.dropped = 0
+        self._users: dict[str, Array] = {}
+
+    def add(self, user: str, features: object, reward: object) -> bool:
+        """Count one event of this user; False when the user's batches are used up and the event was dropped."""
+        contribution = self._contribution(features, reward)
+        if not self.ledger.admit(user, self.batch):
+            self.dropped += 1
+            return False
+        self._users[user] = self._users.get(user, self._contribution.zero()) + contribution
+        return True
+
+    def take(self) -> Array:
+        """The batch's sum of clipped contributions, ready for ``release``; the next batch starts empty."""
+        total = self._contribution.zero()
+        for vector in self._users.values():
+            total = total + self._clip(vector)
+        self._users = {}
+        self.batch += 1
+        return total
+
+    def _clip(self, vector: Array) -> Array:
+        if not self._contribution.exact:
+            norm = float(np.linalg.norm(vector))
+            return vector if norm <= self.clip else vector * (self.clip / norm)
+        bound = math.floor(self.clip * 2**EVENT_BITS)
+        square = sum(entry * entry for entry in vector)
+        if square <= bound * bound:
+            return vector
+        length = math.isqrt(square) + 1
+        return np.array([_towards_zero(entry * bound, length) for entry in vector], dtype=object)
+
+    @property
+    def clipped(self) -> int:
+        """How many feature vectors were too long and were clipped."""
+        return self._contribution.clipped

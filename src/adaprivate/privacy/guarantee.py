@@ -1,0 +1,145 @@
+"""The guarantee as a statement: what is protected, how strongly, and on which conditions it rests."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from adaprivate import check
+from adaprivate.privacy.participation import NEIGHBOURS, UNITS, Participation
+from adaprivate.privacy.price import Price
+
+CONDITIONS: dict[str, str] = {
+    "reward-range": "every reward lies in its stated range",
+    "feature-norm": "every feature vector has norm at most 1 (or lies in the catalogue's ellipsoid)",
+    "one-batch": "every event enters exactly one batch",
+    "public-schedule": "batch boundaries depend on the round index alone, never on rewards or on how many arrived",
+    "public-features": "candidate sets and their features are public and do not depend on the protected rewards",
+    "secret-noise": "the noise is drawn once, afresh, and never revealed, replayed or seeded",
+    "exact-noise": "the noise is drawn exactly, on an integer grid, not in floating point",
+    "user-clip": "each person's contribution to a batch is clipped to its stated norm",
+    "user-batches": "each person enters at most the stated number of batches, further events are dropped",
+    "own-action-hidden": "the action shown in the protected round is seen by that person alone",
+    "catalogue": "every feature vector that can be played is in the public catalogue or is clipped into its ellipsoid",
+    "secret-sample": "which rewards were sampled is never revealed",
+}
+"""Every condition a guarantee may rest on. Code that enforces one says so; the others are the caller's to keep."""
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A differential-privacy statement with the conditions it rests on.
+
+    ``exact``: no smaller epsilon holds at this delta. ``nominal_epsilon``: what a published calibration aimed at, where
+    that differs. ``mu``: the Gaussian-DP parameter, ``None`` where the mechanism has none.
+    """
+
+    unit: str
+    neighbours: str
+    protects: str
+    epsilon: float
+    delta: float
+    mu: float | None
+    assumptions: tuple[str, ...] = ()
+    enforced: tuple[str, ...] = ()
+    exact: bool = True
+    nominal_epsilon: float | None = None
+
+    def __post_init__(self) -> None:
+        check.one_of("unit", self.unit, UNITS)
+        check.one_of("neighbours", self.neighbours, NEIGHBOURS)
+        check.real("epsilon", self.epsilon, at_least=0)
+        check.real("delta", self.delta, at_least=0, below=1)
+        if self.mu is not None:
+            check.real("mu", self.mu, at_least=0)
+        if self.nominal_epsilon is not None:
+            check.real("nominal_epsilon", self.nominal_epsilon, at_least=0)
+        object.__setattr__(self, "assumptions", tuple(self.assumptions))
+        object.__setattr__(self, "enforced", tuple(self.enforced))
+
+    @property
+    def sentence(self) -> str:
+        """The statement in plain English."""
+        neighbour = "changed" if self.neighbours == "replace" else "removed or added"
+        odds = math.exp(self.epsilon) if self.epsilon < 700 else math.inf
+        bound = (
+            f"no observer can become more than {odds:.4g} times as likely to reach any conclusion"
+            if self.epsilon > 0
+            else "no observer's chance of reaching any conclusion changes"
+        )
+        rest = f", except with an additional probability of at most {self.delta:g}" if self.delta > 0 else ""
+        text = (
+            f"This protects {self.protects}: if it were {neighbour}, {bound} from everything released{rest} "
+            f"(epsilon = {self.epsilon:.4g}, delta = {self.delta:g}, {self.unit}-level)."
+        )
+        if self.nominal_epsilon is not None:
+            text += f" The published calibration states epsilon = {self.nominal_epsilon:g}."
+        return text
+
+    def __str__(self) -> str:
+        lines = [self.sentence]
+        if self.enforced:
+            lines += ["The software enforces:", *(f"  - {text}" for text in self.enforced)]
+        if self.assumptions:
+            lines += ["It holds only if you keep to:", *(f"  - {text}" for text in self.assumptions)]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values, ready for JSON, the sentence included."""
+        fields = dataclasses.asdict(self)
+        return {**fields, "assumptions": [*self.assumptions], "enforced": [*self.enforced], "sentence": self.sentence}
+
+    def to_json(self) -> str:
+        """The guarantee as one JSON object."""
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> Guarantee:
+        """The guarantee that :meth:`to_json` wrote."""
+        try:
+            fields = json.loads(text)
+        except ValueError:
+            raise check.InputError(f"Expected text={text!r:.60} to be a JSON object.") from None
+        check.expect(isinstance(fields, dict), "text", text, "to be a JSON object")
+        sentence = fields.pop("sentence", None)
+        known = {field.name for field in dataclasses.fields(cls)}
+        check.expect(set(fields) <= known, "fields", sorted(set(fields) - known), "to be none but those of a guarantee")
+        required = {f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
+        check.expect(required <= set(fields), "missing fields", sorted(required - set(fields)), "to be empty")
+        guarantee = cls(**fields)
+        check.expect(sentence in (None, guarantee.sentence), "sentence", sentence, "to say what the fields say")
+        return guarantee
+
+
+def guarantee(
+    price: Price,
+    participation: Participation,
+    delta: float,
+    *,
+    enforced: Collection[str] = (),
+    conditions: Collection[str] = (),
+    nominal_epsilon: float | None = None,
+) -> Guarantee:
+    """State what this price buys one participating unit at ``delta``.
+
+    ``enforced`` names the conditions that code upholds; every other one, of the participation or of ``conditions``, is
+    printed as the caller's to keep.
+    """
+    names = [*dict.fromkeys([*participation.conditions, *conditions])]
+    for name in [*names, *enforced]:
+        check.one_of("condition", name, CONDITIONS)
+    return Guarantee(
+        unit=participation.unit,
+        neighbours=participation.neighbours,
+        protects=participation.protects,
+        epsilon=price.epsilon(delta),
+        delta=delta,
+        mu=price.mu if math.isfinite(price.mu) else None,
+        assumptions=tuple(CONDITIONS[name] for name in names if name not in enforced),
+        enforced=tuple(CONDITIONS[name] for name in CONDITIONS if name in enforced),
+        exact=price.exact,
+        nominal_epsilon=nominal_epsilon,
+    )

@@ -1,0 +1,192 @@
+"""How one protected unit may touch a stream of batches, and how far it can then move what is released.
+
+The unit is an event (one reward), a user (all their rewards) or a whole row (context and reward, "joint"). The largest
+change it can make to one batch's sum, the number of batches it may enter and their least separation fix the sensitivity
+of any linear release; the proofs are in docs/privacy.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from adaprivate import check
+from adaprivate.check import Floats
+
+UNITS = ("event", "user", "joint", "local")
+NEIGHBOURS = ("replace", "add-remove")
+
+
+@dataclass(frozen=True)
+class Participation:
+    """One protected unit's reach: at most ``change`` (l2) per batch, in at most ``batches`` batches, ``separation`` apart.
+
+    ``conditions`` names what this reach rests on (keys of :data:`adaprivate.privacy.guarantee.CONDITIONS`).
+    """
+
+    unit: str
+    neighbours: str
+    change: float
+    batches: int = 1
+    separation: int = 1
+    protects: str = "the value of any one reward"
+    conditions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check.one_of("unit", self.unit, UNITS)
+        check.one_of("neighbours", self.neighbours, NEIGHBOURS)
+        check.real("change", self.change, above=0)
+        check.whole("batches", self.batches, at_least=1)
+        check.whole("separation", self.separation, at_least=1)
+
+    @property
+    def sensitivity(self) -> float:
+        """The l2 change of all batch sums together: what independent noise on every batch must cover."""
+        return self.change * math.sqrt(self.batches)
+
+
+_STREAM = ("public-schedule", "public-features", "secret-noise")
+
+
+def events(reward_range: float = 1.0, feature_norm: float = 1.0) -> Participation:
+    """One reward replaced by another: it enters one batch and moves its sum by at most range x norm."""
+    change = check.real("reward_range", reward_range, above=0) * check.real("feature_norm", feature_norm, above=0)
+    return Participation("event", "replace", change, conditions=("reward-range", "feature-norm", "one-batch", *_STREAM))
+
+
+def users(clip: float, batches: int, neighbours: str, separation: int = 1) -> Participation:
+    """All rewards of one person, clipped to norm ``clip`` per batch, in at most ``batches`` batches.
+
+    Removing the person moves a batch sum by at most ``clip``; replacing them by at most ``2 clip``.
+    """
+    clip = check.real("clip", clip, above=0)
+    factor = 2 if check.one_of("neighbours", neighbours, NEIGHBOURS) == "replace" else 1
+    return Participation(
+        "user",
+        neighbours,
+        factor * clip,
+        batches,
+        separation,
+        protects="all rewards of any one person",
+        conditions=("user-clip", "user-batches", *_STREAM),
+    )
+
+
+def rows(weight: float, neighbours: str) -> Participation:
+    """One (context, reward) row behind the pair (x x', weight * r x): joint privacy."""
+    return Participation(
+        "joint",
+        neighbours,
+        joint_sensitivity(weight, neighbours),
+        protects="the context and the reward of any one round, against everyone who does not see that round's action",
+        conditions=(
+            "reward-range",
+            "feature-norm",
+            "one-batch",
+            "public-schedule",
+            "own-action-hidden",
+            "secret-noise",
+        ),
+    )
+
+
+def joint_sensitivity(weight: float, neighbours: str) -> float:
+    """The l2 reach of one row over (svec(x x'), weight * r x), with |x| <= 1 and r in [0, 1]."""
+    w = check.real("weight", weight, above=0)
+    if check.one_of("neighbours", neighbours, NEIGHBOURS) == "add-remove":
+        return math.sqrt(1 + w * w)
+    return math.sqrt(2) * (1 + w * w / 2) if w * w <= 2 else 2 * w
+
+
+def group_mu(mu: float, events_per_batch: Iterable[int]) -> float:
+    """The mu of a person with this many events in each batch, when one event is mu-GDP (independent batch noise)."""
+    counts = [check.whole("events_per_batch", n, at_least=0) for n in events_per_batch]
+    return check.real("mu", mu, at_least=0) * math.sqrt(sum(n * n for n in counts))
+
+
+def group_rho(rho: float, events_per_batch: Iterable[int]) -> float:
+    """The same for rho-zCDP: rho times the sum of squares."""
+    return check.real("rho", rho, at_least=0) * group_mu(1.0, events_per_batch) ** 2
+
+
+def toeplitz_sensitivity(coefficients: Floats, batches: int = 1, separation: int = 1) -> float:
+    """The largest norm of a sum of admissible columns of the lower-triangular Toeplitz matrix of these coefficients.
+
+    Needs coefficients that are nonnegative and nonincreasing; then the earliest columns, as close as allowed, are worst
+    (Kalinin & Lampert 2024), and aligned contributions are too.
+    """
+    c = check.floats("coefficients", coefficients, (None,))
+    steps = len(c)
+    falling = bool((c >= 0).all() and (np.diff(c) <= 0).all())
+    if batches > 1:
+        check.expect(falling, "coefficients", c.tolist(), "nonnegative and nonincreasing")
+    total = c.copy()
+    for start in range(separation, min(batches * separation, steps), separation):
+        total[start:] += c[: steps - start]
+    return float(np.linalg.norm(total))
+
+
+def matrix_sensitivity(matrix: Floats, batches: int = 1, separation: int = 1) -> float:
+    """An upper bound on the norm of a sum of admissible columns, each times a unit vector of its own; exact for one batch.
+
+    The squared norm is at most the sum of |G| over pairs of chosen columns, G the Gram matrix. Bounding each chosen
+    column's row sum by the best admissible pattern through it, and then the sum of those bounds by the best pattern, is
+    a bound for every pattern at once.
+    """
+    C = check.floats("matrix", matrix, (None, None))
+    if batches == 1:
+        return float(np.sqrt((C * C).sum(axis=0).max()))
+    gram = np.abs(C.T @ C)
+    through = np.array([_best_through(gram[i], i, batches, separation) for i in range(len(gram))])
+    return math.sqrt(_best_pattern(through, batches, separation)[batches])
+
+
+def _best_pattern(values: Floats, batches: int, separation: int) -> list[float]:
+    """The largest sum of at most m of these nonnegative values, ``separation`` apart, for m = 0 .. batches."""
+    n = len(values)
+    best = np.zeros(n + 1)
+    results = [0.0]
+    for _ in range(batches):
+        start = np.maximum(np.arange(n) - separation + 1, 0)
+        taken = values + best[start]
+        best = np.concatenate([[0.0], np.maximum.accumulate(taken)])
+        results.append(float(best[-1]))
+    return results
+
+
+def _best_through(row: Floats, index: int, batches: int, separation: int) -> float:
+    left = _best_pattern(row[: max(index - separation + 1, 0)], batches - 1, separation)
+    right = _best_pattern(row[index + separation :], batches - 1, separation)
+    return float(row[index]) + max(left[m] + right[batches - 1 - m] for m in range(batches))
+
+
+class UserLedger:
+    """Admits each user to at most ``batches`` batches, ``separation`` apart: what a user-level guarantee rests on."""
+
+    def __init__(self, batches: int, separation: int = 1) -> None:
+        self.batches = check.whole("batches", batches, at_least=1)
+        self.separation = check.whole("separation", separation, at_least=1)
+        self._entered: dict[str, tuple[int, int]] = {}
+
+    def admit(self, user: str, batch: int) -> bool:
+        """Whether this user's event may enter this batch; a first admission to a batch is counted."""
+        batch = check.whole("batch", batch, at_least=0)
+        count, last = self._entered.get(user, (0, -1))
+        check.expect(batch >= last, "batch", batch, f">= {last}, the batch this user was last in")
+        if count and batch == last:
+            return True
+        if count == self.batches or (count and batch - last < self.separation):
+            return False
+        self._entered[user] = (count + 1, batch)
+        return True
+
+    def state(self) -> dict[str, tuple[int, int]]:
+        """For each user: batches entered, and the last of them."""
+        return dict(self._entered)
+
+    def restore(self, state: dict[str, tuple[int, int]]) -> None:
+        """Continue from an earlier :meth:`state`."""
+        self._entered = {str(user): (int(count), int(last)) for user, (count, last) in state.items()}

@@ -1,0 +1,168 @@
+"""What one protected unit's participation costs, and how costs add up.
+
+A mechanism prices one use of itself; only :func:`compose` combines prices, so that no accountant multiplies by a count
+twice or not at all.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scipy.special import log_expit, ndtri_exp
+
+from adaprivate import check
+from adaprivate.privacy.gaussian import gdp_compose, gdp_delta, gdp_epsilon
+
+LOSS_GRID = 1e-4
+"""Width of the privacy-loss grid of numerical compositions; losses are rounded up onto it."""
+
+
+class Price(ABC):
+    """A privacy curve: every (epsilon, delta) at which the mechanism is private."""
+
+    @property
+    @abstractmethod
+    def mu(self) -> float:
+        """A mu for which the mechanism is mu-GDP; infinity when there is none in closed form."""
+
+    @abstractmethod
+    def delta(self, epsilon: float) -> float:
+        """The delta at this epsilon (an upper bound, exact where :attr:`exact`)."""
+
+    @abstractmethod
+    def epsilon(self, delta: float) -> float:
+        """The epsilon at this delta (an upper bound, exact where :attr:`exact`)."""
+
+    exact: bool = True
+    slack: float = 0.0
+    """Total variation distance of the noise really drawn from the ideal noise the curve speaks of."""
+
+    @abstractmethod
+    def loss_distribution(self) -> Any:
+        """The pessimistic privacy-loss distribution of the ideal noise, for numerical composition."""
+
+
+def _with_slack(delta: float, epsilon: float, slack: float) -> float:
+    return min(1.0, delta + (1 + math.exp(min(epsilon, 700.0))) * slack)
+
+
+def _epsilon_with_slack(price: Price, ideal: Callable[[float], float], delta: float) -> float:
+    """The ideal curve's epsilon at a slightly smaller delta, so that the slack fits into the rest."""
+    for share in (1.0, 1 - 1e-12, 1 - 1e-9, 1 - 1e-6, 0.999, 0.9, 0.5):
+        epsilon = ideal(delta * share)
+        if price.slack == 0 or price.delta(epsilon) <= delta:
+            return epsilon
+    raise check.InputError(f"Expected delta={delta!r} well above the discretisation slack {price.slack:.3g}.")
+
+
+@dataclass(frozen=True)
+class GaussianPrice(Price):
+    """Gaussian noise: exactly mu-GDP, plus ``(1 + e^epsilon) slack`` for exact integer noise on a fine grid."""
+
+    gdp: float
+    slack: float = 0.0
+
+    def __post_init__(self) -> None:
+        check.real("mu", self.gdp, at_least=0)
+        check.real("slack", self.slack, at_least=0, below=1)
+
+    @property
+    def mu(self) -> float:
+        return self.gdp
+
+    def delta(self, epsilon: float) -> float:
+        return _with_slack(gdp_delta(self.gdp, epsilon), epsilon, self.slack)
+
+    def epsilon(self, delta: float) -> float:
+        return _epsilon_with_slack(self, lambda d: gdp_epsilon(self.gdp, d), delta)
+
+    def loss_distribution(self) -> Any:
+        from dp_accounting.pld import privacy_loss_distribution as pld
+
+        if self.gdp == 0:
+            return pld.identity(value_discretization_interval=LOSS_GRID)
+        return pld.from_gaussian_mechanism(1 / self.gdp, value_discretization_interval=LOSS_GRID)
+
+
+@dataclass(frozen=True)
+class PurePrice(Price):
+    """Pure epsilon-DP, for instance Laplace noise: delta = 0."""
+
+    pure_epsilon: float
+
+    def __post_init__(self) -> None:
+        check.real("pure_epsilon", self.pure_epsilon, at_least=0)
+
+    @property
+    def mu(self) -> float:
+        """Pure epsilon-DP implies mu-GDP with mu = 2 Phi^-1(e^epsilon / (1 + e^epsilon))."""
+        return -2 * float(ndtri_exp(log_expit(-self.pure_epsilon)))
+
+    def delta(self, epsilon: float) -> float:
+        """Randomised response is the worst pure mechanism: (e^e0 - e^epsilon) / (1 + e^e0)."""
+        epsilon = check.real("epsilon", epsilon, at_least=0)
+        if epsilon >= self.pure_epsilon:
+            return 0.0
+        return -math.expm1(epsilon - self.pure_epsilon) / (1 + math.exp(-self.pure_epsilon))
+
+    def epsilon(self, delta: float = 0.0) -> float:
+        """At delta > 0 a little less than the pure epsilon."""
+        delta = check.real("delta", delta, at_least=0, below=1)
+        odds = 1 - delta * (1 + math.exp(-self.pure_epsilon))
+        return max(0.0, self.pure_epsilon + math.log(odds)) if odds > 0 else 0.0
+
+    def loss_distribution(self) -> Any:
+        from dp_accounting.pld import common
+        from dp_accounting.pld import privacy_loss_distribution as pld
+
+        parameters = common.DifferentialPrivacyParameters(self.pure_epsilon, 0)
+        return pld.from_privacy_parameters(parameters, value_discretization_interval=LOSS_GRID)
+
+
+@dataclass(frozen=True)
+class NumericalPrice(Price):
+    """A privacy-loss distribution on a grid, losses rounded up: an upper bound on the true curve."""
+
+    distribution: Any
+    slack: float = 0.0
+    exact: bool = False
+
+    @property
+    def mu(self) -> float:
+        return math.inf
+
+    def delta(self, epsilon: float) -> float:
+        epsilon = check.real("epsilon", epsilon, at_least=0)
+        return _with_slack(float(self.distribution.get_delta_for_epsilon(epsilon)), epsilon, self.slack)
+
+    def epsilon(self, delta: float) -> float:
+        delta = check.probability("delta", delta)
+        return _epsilon_with_slack(self, lambda d: float(self.distribution.get_epsilon_for_delta(d)), delta)
+
+    def loss_distribution(self) -> Any:
+        return self.distribution
+
+
+def compose(prices: Sequence[Price]) -> Price:
+    """The price of all these mechanisms on the same person's data, each possibly chosen after seeing the earlier ones.
+
+    Gaussian prices add in squares and pure ones add, both in closed form; a mixture is composed numerically
+    (dp-accounting, losses rounded up).
+    """
+    check.expect(len(prices) > 0, "prices", list(prices), "to be non-empty")
+    if len(prices) == 1:
+        return prices[0]
+    gaussian = [p for p in prices if isinstance(p, GaussianPrice)]
+    if len(gaussian) == len(prices):
+        return GaussianPrice(gdp_compose(p.gdp for p in gaussian), math.fsum(p.slack for p in prices))
+    pure = [p for p in prices if isinstance(p, PurePrice)]
+    if len(pure) == len(prices):
+        return PurePrice(math.fsum(p.pure_epsilon for p in pure))
+    total = prices[0].loss_distribution()
+    for price in prices[1:]:
+        total = total.compose(price.loss_distribution())
+    return NumericalPrice(total, math.fsum(p.slack for p in prices))
