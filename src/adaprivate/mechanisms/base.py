@@ -21,6 +21,12 @@ class Mechanism(ABC):
     name: ClassVar[str]
     noise: Noise
     participation: Participation
+    dimension: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of what :meth:`release` takes."""
+        return (self.dimension,)
 
     @property
     @abstractmethod

@@ -37,6 +37,10 @@ class _Contribution:
         self._grid_centre = round(self.centre * 2**_REWARD_BITS)
         self.clipped = 0
 
+    @property
+    def enforces(self) -> tuple[str, ...]:
+        return ("reward-range", "feature-norm", *(("catalogue",) if self.shape is not None else ()))
+
     def zero(self) -> Array:
         return np.full(self.dimension, 0, dtype=object) if self.exact else np.zeros(self.dimension)
 
@@ -65,8 +69,6 @@ def _towards_zero(numerator: int, denominator: int) -> int:
 class EventSum:
     """The sum over one batch of events, for event-level privacy."""
 
-    enforces = ("reward-range", "feature-norm", "one-batch")
-
     def __init__(self, dimension: int, *, noise: Noise, centre: float = 0.0, shape: Shape | None = None) -> None:
         self._contribution = _Contribution(dimension, noise, centre, shape)
         self._total = self._contribution.zero()
@@ -80,6 +82,20 @@ class EventSum:
         total, self._total = self._total, self._contribution.zero()
         return total
 
+    def state(self) -> Array:
+        """The sum so far: private."""
+        return self._total.copy()
+
+    def restore(self, state: Array) -> None:
+        """Continue from an earlier :meth:`state`."""
+        check.expect(state.shape == (self._contribution.dimension,), "state.shape", state.shape, "that of the sum")
+        self._total = state.copy()
+
+    @property
+    def enforces(self) -> tuple[str, ...]:
+        """The conditions of a guarantee that this sum upholds."""
+        return self._contribution.enforces
+
     @property
     def clipped(self) -> int:
         """How many feature vectors were too long and were clipped."""
@@ -91,8 +107,6 @@ class UserSum:
 
     A user enters at most ``batches`` batches, ``separation`` apart; further events are dropped.
     """
-
-    enforces = ("reward-range", "feature-norm", "one-batch", "user-clip", "user-batches")
 
     def __init__(
         self,
@@ -145,3 +159,8 @@ class UserSum:
     def clipped(self) -> int:
         """How many feature vectors were too long and were clipped."""
         return self._contribution.clipped
+
+    @property
+    def enforces(self) -> tuple[str, ...]:
+        """The conditions of a guarantee that this sum upholds."""
+        return (*self._contribution.enforces, "user-clip", "user-batches")

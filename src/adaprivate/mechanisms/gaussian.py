@@ -25,7 +25,7 @@ class Gaussian(Mechanism):
         self.noise = noise
         self.participation = participation or privacy.events()
         check.expect(self.participation.batches == 1, "participation.batches", self.participation.batches, "== 1")
-        self.sigma = self.noise_multiplier * self.participation.change
+        self.sigma = self.noise_multiplier * self.participation.change * (1 + 2.0**-50)  # products round up
         self._released = False
 
     @property

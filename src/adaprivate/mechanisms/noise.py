@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -60,6 +61,34 @@ class Simulated(Noise):
     def laplace(self, values: Array, scale: float | Floats) -> Floats:
         values = np.asarray(values, dtype=np.float64)
         return values + scale * self.generator.laplace(size=values.shape)
+
+    def slack(self, scale: float, draws: int) -> float:
+        return 0.0
+
+
+class SimulatedReplicas(Noise):
+    """Independent simulated sources side by side: the last axis is split evenly between them.
+
+    Each draws what it would have drawn alone, so many replicas can share one mechanism.
+    """
+
+    exact = False
+
+    def __init__(self, keys: Sequence[Sequence[int]]) -> None:
+        self.generators = [np.random.default_rng([*key]) for key in keys]
+
+    def _draw(self, shape: tuple[int, ...], one: str) -> Floats:
+        width = shape[-1] // len(self.generators)
+        parts = [getattr(generator, one)(size=(*shape[:-1], width)) for generator in self.generators]
+        return np.concatenate(parts, axis=-1)
+
+    def gaussian(self, values: Array, scale: float | Floats) -> Floats:
+        values = np.asarray(values, dtype=np.float64)
+        return values + scale * self._draw(values.shape, "standard_normal")
+
+    def laplace(self, values: Array, scale: float | Floats) -> Floats:
+        values = np.asarray(values, dtype=np.float64)
+        return values + scale * self._draw(values.shape, "laplace")
 
     def slack(self, scale: float, draws: int) -> float:
         return 0.0

@@ -29,6 +29,8 @@ class Strategy(ABC):
     """
 
     name: ClassVar[str]
+    tight: ClassVar[bool] = True
+    """Whether the sensitivity of one participation is attained, so that the price is exact."""
     steps: int
 
     @property
@@ -117,13 +119,14 @@ class PrefixSum(Mechanism):
         self.scales = np.ones(self.dimension) if scales is None else check.floats("scales", scales, (self.dimension,))
         check.expect(bool((self.scales > 0).all()), "scales", self.scales.tolist(), "> 0")
         reach = strategy.sensitivity(self.participation.batches, self.participation.separation)
-        self.row_std = self.noise_multiplier * self.participation.change * reach
+        self.row_std = self.noise_multiplier * self.participation.change * reach * (1 + 2.0**-50)  # products round up
         self.state = PrefixState(0, strategy.start(self.dimension, noise.exact))
 
     @property
     def price(self) -> Price:
         smallest = self.row_std * float(self.scales.min())
-        return GaussianPrice(1 / self.noise_multiplier, self.noise.slack(smallest, self.strategy.rows * self.dimension))
+        slack = self.noise.slack(smallest, self.strategy.rows * self.dimension)
+        return GaussianPrice(1 / self.noise_multiplier, slack, self.strategy.tight and self.participation.batches == 1)
 
     def release(self, value: Array) -> Floats:
         """Take the next batch's sum and return the noisy running sum; refuses more batches than the strategy covers.
@@ -139,7 +142,7 @@ class PrefixSum(Mechanism):
         rows, stream = self.strategy.encode(stream, step, increment)
         prefix, stream = self.strategy.decode(stream, step, self.noise.gaussian(rows, self.row_std * self.scales))
         self.state = PrefixState(step + 1, stream)
-        return prefix
+        return prefix.copy()  # the state may keep its own
 
     def prefix_std(self) -> Floats:
         """Standard deviation of the noise in each running sum, per coordinate of scale 1."""

@@ -25,6 +25,7 @@ from adaprivate.privacy.gaussian import (
 )
 from adaprivate.privacy.guarantee import CONDITIONS, Guarantee, guarantee
 from adaprivate.privacy.participation import (
+    NEIGHBOURS,
     Participation,
     UserLedger,
     events,
@@ -36,7 +37,7 @@ from adaprivate.privacy.participation import (
     toeplitz_sensitivity,
     users,
 )
-from adaprivate.privacy.price import GaussianPrice, NumericalPrice, Price, PurePrice, compose
+from adaprivate.privacy.price import GaussianPrice, NumericalPrice, Price, PurePrice, SampledGaussianPrice, compose
 from adaprivate.privacy.sampling import (
     published_renyi,
     published_sampled_gaussian_sigma,
@@ -44,9 +45,11 @@ from adaprivate.privacy.sampling import (
     sampled_gaussian_epsilon,
     sampled_gaussian_sigma,
 )
+from adaprivate.privacy.wishart import published_wishart_degrees, wishart_degrees, wishart_price
 
 __all__ = [
     "CONDITIONS",
+    "NEIGHBOURS",
     "BudgetError",
     "GaussianPrice",
     "GdpFilter",
@@ -56,6 +59,7 @@ __all__ = [
     "Participation",
     "Price",
     "PurePrice",
+    "SampledGaussianPrice",
     "UserLedger",
     "compose",
     "events",
@@ -74,6 +78,7 @@ __all__ = [
     "matrix_sensitivity",
     "published_renyi",
     "published_sampled_gaussian_sigma",
+    "published_wishart_degrees",
     "rdp_compose",
     "rdp_epsilon",
     "rows",
@@ -82,6 +87,8 @@ __all__ = [
     "sampled_gaussian_sigma",
     "toeplitz_sensitivity",
     "users",
+    "wishart_degrees",
+    "wishart_price",
     "zcdp_compose",
     "zcdp_epsilon",
     "zcdp_epsilon_tight",

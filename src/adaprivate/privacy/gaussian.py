@@ -22,9 +22,10 @@ from adaprivate import check
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
-# The root of a calibration is moved to the safe side by this relative amount, far above the rounding of the formulas
-# (about 1e-13) and far below anything a user could see. _EPSILON_MARGIN is smaller than _MU_MARGIN so that converting a
-# calibrated sigma back never reports more than was asked for.
+# The root of a calibration is moved to the safe side by these relative amounts: far above the rounding of the formulas
+# (about 2e-13; 2e-9 beyond u = 29, where epsilon hardly moves with delta), far below anything a user could see. The margin
+# of epsilon is smaller than that of mu, so that converting a calibrated sigma back never reports more than was asked for.
+_DELTA_MARGIN = 1e-12
 _MU_MARGIN = 4e-11
 _EPSILON_MARGIN = 1e-11
 
@@ -69,13 +70,17 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     mu = check.real("mu", mu, at_least=0)
     delta = check.probability("delta", delta)
     target = math.log(delta)
-    if mu == 0 or _log_delta(mu, 0.0) <= target:
+    if mu == 0 or _log_delta(mu, 0.0) <= target - _DELTA_MARGIN:
         return 0.0
     high = mu * mu / 2 + mu * math.sqrt(2 * math.log(1 / delta)) + mu
     while _log_delta(mu, high) > target:
         high *= 2
-    root = float(brentq(lambda e: _log_delta(mu, e) - target, 0.0, high, xtol=1e-300, rtol=4e-15, maxiter=300))
-    return root * (1 + _EPSILON_MARGIN)
+    root = 0.0
+    if _log_delta(mu, 0.0) > target:
+        root = float(brentq(lambda e: _log_delta(mu, e) - target, 0.0, high, xtol=1e-300, rtol=4e-15, maxiter=300))
+    # d delta / d epsilon = -e^epsilon Phi(-mu/2 - epsilon/mu): what lowers delta by its own rounding
+    rounding = _DELTA_MARGIN * math.exp(target - root - float(log_ndtr(-mu / 2 - root / mu)))
+    return root * (1 + _EPSILON_MARGIN) + rounding
 
 
 def gdp_mu(epsilon: float, delta: float) -> float:

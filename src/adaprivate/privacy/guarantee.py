@@ -15,16 +15,21 @@ from adaprivate.privacy.price import Price
 CONDITIONS: dict[str, str] = {
     "reward-range": "every reward lies in its stated range",
     "feature-norm": "every feature vector has norm at most 1 (or lies in the catalogue's ellipsoid)",
-    "one-batch": "every event enters exactly one batch",
+    "one-batch": "every event is counted once, in one batch",
     "public-schedule": "batch boundaries depend on the round index alone, never on rewards or on how many arrived",
     "public-features": "candidate sets and their features are public and do not depend on the protected rewards",
-    "secret-noise": "the noise is drawn once, afresh, and never revealed, replayed or seeded",
+    "secret-noise": "the noise is drawn afresh, from no seed, and never revealed",
+    "no-replay": "no batch is released twice, for instance from a restored copy of the mechanism",
     "exact-noise": "the noise is drawn exactly, on an integer grid, not in floating point",
     "user-clip": "each person's contribution to a batch is clipped to its stated norm",
     "user-batches": "each person enters at most the stated number of batches, further events are dropped",
+    "user-identity": "each person is known by one identifier",
+    "public-preparation": "whatever filtered, centred or scaled the rows beforehand is public",
+    "independent-rounds": "no other round's context, candidates or rewards depend on the protected round",
     "own-action-hidden": "the action shown in the protected round is seen by that person alone",
     "catalogue": "every feature vector that can be played is in the public catalogue or is clipped into its ellipsoid",
     "secret-sample": "which rewards were sampled is never revealed",
+    "l1-change": "one protected unit moves the released vector by at most the stated amount in the l1 norm",
 }
 """Every condition a guarantee may rest on. Code that enforces one says so; the others are the caller's to keep."""
 
@@ -63,7 +68,7 @@ class Guarantee:
     @property
     def sentence(self) -> str:
         """The statement in plain English."""
-        neighbour = "changed" if self.neighbours == "replace" else "removed or added"
+        neighbour = "different" if self.neighbours == "replace" else "left out or added"
         odds = math.exp(self.epsilon) if self.epsilon < 700 else math.inf
         bound = (
             f"no observer can become more than {odds:.4g} times as likely to reach any conclusion"
@@ -72,7 +77,7 @@ class Guarantee:
         )
         rest = f", except with an additional probability of at most {self.delta:g}" if self.delta > 0 else ""
         text = (
-            f"This protects {self.protects}: if it were {neighbour}, {bound} from everything released{rest} "
+            f"This protects {self.protects}: had that been {neighbour}, {bound} from everything released{rest} "
             f"(epsilon = {self.epsilon:.4g}, delta = {self.delta:g}, {self.unit}-level)."
         )
         if self.nominal_epsilon is not None:
@@ -140,6 +145,6 @@ def guarantee(
         mu=price.mu if math.isfinite(price.mu) else None,
         assumptions=tuple(CONDITIONS[name] for name in names if name not in enforced),
         enforced=tuple(CONDITIONS[name] for name in CONDITIONS if name in enforced),
-        exact=price.exact,
+        exact=price.exact_at(delta),
         nominal_epsilon=nominal_epsilon,
     )

@@ -48,7 +48,7 @@ class Participation:
         return self.change * math.sqrt(self.batches)
 
 
-_STREAM = ("public-schedule", "public-features", "secret-noise")
+_STREAM = ("public-schedule", "public-features", "secret-noise", "no-replay")
 
 
 def events(reward_range: float = 1.0, feature_norm: float = 1.0) -> Participation:
@@ -71,7 +71,7 @@ def users(clip: float, batches: int, neighbours: str, separation: int = 1) -> Pa
         batches,
         separation,
         protects="all rewards of any one person",
-        conditions=("user-clip", "user-batches", *_STREAM),
+        conditions=("user-clip", "user-batches", "user-identity", *_STREAM),
     )
 
 
@@ -87,8 +87,10 @@ def rows(weight: float, neighbours: str) -> Participation:
             "feature-norm",
             "one-batch",
             "public-schedule",
+            "independent-rounds",
             "own-action-hidden",
             "secret-noise",
+            "no-replay",
         ),
     )
 

@@ -16,6 +16,7 @@ from scipy.special import log_expit, ndtri_exp
 
 from adaprivate import check
 from adaprivate.privacy.gaussian import gdp_compose, gdp_delta, gdp_epsilon
+from adaprivate.privacy.sampling import sampled_gaussian_delta, sampled_gaussian_epsilon
 
 LOSS_GRID = 1e-4
 """Width of the privacy-loss grid of numerical compositions; losses are rounded up onto it."""
@@ -41,6 +42,10 @@ class Price(ABC):
     slack: float = 0.0
     """Total variation distance of the noise really drawn from the ideal noise the curve speaks of."""
 
+    def exact_at(self, delta: float) -> bool:
+        """Whether no smaller epsilon holds at this delta."""
+        return self.exact
+
     @abstractmethod
     def loss_distribution(self) -> Any:
         """The pessimistic privacy-loss distribution of the ideal noise, for numerical composition."""
@@ -65,6 +70,7 @@ class GaussianPrice(Price):
 
     gdp: float
     slack: float = 0.0
+    exact: bool = True
 
     def __post_init__(self) -> None:
         check.real("mu", self.gdp, at_least=0)
@@ -89,6 +95,29 @@ class GaussianPrice(Price):
 
 
 @dataclass(frozen=True)
+class SampledGaussianPrice(Price):
+    """Gaussian noise on a Poisson sample of rewards in [0, 1]: exact for one replaced reward (docs/privacy.md)."""
+
+    sigma: float
+    sampling_rate: float
+
+    @property
+    def mu(self) -> float:
+        """Sampling never costs more than no sampling; the curve itself is not Gaussian."""
+        return 1 / self.sigma
+
+    def delta(self, epsilon: float) -> float:
+        return sampled_gaussian_delta(self.sigma, epsilon, self.sampling_rate)
+
+    def epsilon(self, delta: float) -> float:
+        return sampled_gaussian_epsilon(self.sigma, delta, self.sampling_rate)
+
+    def loss_distribution(self) -> Any:
+        """Not offered: the curve bounds both orders of neighbours, but no one pair of distributions is proved to."""
+        raise check.InputError("Expected prices=SampledGaussianPrice to stand alone: sampled releases are not composed.")
+
+
+@dataclass(frozen=True)
 class PurePrice(Price):
     """Pure epsilon-DP, for instance Laplace noise: delta = 0."""
 
@@ -108,6 +137,10 @@ class PurePrice(Price):
         if epsilon >= self.pure_epsilon:
             return 0.0
         return -math.expm1(epsilon - self.pure_epsilon) / (1 + math.exp(-self.pure_epsilon))
+
+    def exact_at(self, delta: float) -> bool:
+        """Only at delta = 0 is the curve that of every pure mechanism."""
+        return delta == 0
 
     def epsilon(self, delta: float = 0.0) -> float:
         """At delta > 0 a little less than the pure epsilon."""
@@ -158,7 +191,9 @@ def compose(prices: Sequence[Price]) -> Price:
         return prices[0]
     gaussian = [p for p in prices if isinstance(p, GaussianPrice)]
     if len(gaussian) == len(prices):
-        return GaussianPrice(gdp_compose(p.gdp for p in gaussian), math.fsum(p.slack for p in prices))
+        return GaussianPrice(
+            gdp_compose(p.gdp for p in gaussian), math.fsum(p.slack for p in prices), all(p.exact for p in prices)
+        )
     pure = [p for p in prices if isinstance(p, PurePrice)]
     if len(pure) == len(prices):
         return PurePrice(math.fsum(p.pure_epsilon for p in pure))

@@ -54,7 +54,8 @@ def sampled_gaussian_epsilon(sigma: float, delta: float, sampling_rate: float) -
 def sampled_gaussian_sigma(epsilon: float, delta: float, sampling_rate: float) -> float:
     """The least sigma for (epsilon, delta) with Poisson sampling; 0 when ``sampling_rate <= delta`` needs no noise.
 
-    Sampling does not pay: the unbiased sum divides by q, and ``sigma / q`` is smallest at q = 1.
+    Sampling does not pay: the unbiased sum divides by q, and ``sigma / q`` grows as q falls for every budget in use
+    (checked for epsilon >= 0.1 and delta <= 0.01; it can fall only where epsilon is of the order of delta).
     """
     rate = _rate(sampling_rate)
     epsilon = check.real("epsilon", epsilon, above=0)

@@ -1,0 +1,40 @@
+# Everything runs in .venv, made on first use. Needs Python >= 3.11 and make, nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check readme clean
+.DEFAULT_GOAL := demo
+
+demo: $(VENV)/installed
+	$(BIN)/adaprivate reproduce claims --out demo
+	$(BIN)/adaprivate reproduce prefix-noise --out demo
+	@echo "Report: demo/index.html"
+
+test: check
+	$(BIN)/python -m pytest -n auto
+
+check: $(VENV)/installed-test
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "adaprivate needs Python 3.11 or newer; this is $$($(PYTHON) --version). Use make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+	@touch $@ $(VENV)/installed
+
+readme: $(VENV)/installed
+	$(BIN)/python docs/refresh.py
+
+clean:
+	rm -rf $(VENV) demo build dist

@@ -1,0 +1,54 @@
+"""Run the commands whose output the README shows and write it there: ``make readme``.
+
+A line ``<!-- output: COMMAND -->`` is followed by a fenced block that holds what COMMAND prints. With ``--check`` nothing
+is written and the exit code says whether the README is up to date.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+BLOCK = re.compile(r"(<!-- output: (?P<command>.+?) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
+FIGURES = {"prefix-noise": "prefix-noise.svg"}
+
+
+def output(command: str) -> str:
+    """What an adaprivate command prints, without trailing blanks."""
+    arguments = shlex.split(command)
+    if arguments[0] != "adaprivate":
+        raise SystemExit(f"Expected command={command!r} to start with adaprivate.")
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-m", "adaprivate", *arguments[1:]], capture_output=True, text=True, check=True, cwd=folder
+        )
+    return "".join(line.rstrip() + "\n" for line in done.stdout.splitlines() if not line.startswith("Report: "))
+
+
+def refreshed(text: str) -> str:
+    """The README with every output block brought up to date."""
+    return BLOCK.sub(lambda match: match[1] + output(match["command"]) + match[4], text)
+
+
+def main() -> None:
+    """Refresh, or check."""
+    text = README.read_text(encoding="utf-8")
+    new = refreshed(text)
+    if "--check" in sys.argv:
+        sys.exit("README.md is out of date: run make readme." if new != text else 0)
+    README.write_text(new, encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        for name, figure in FIGURES.items():
+            subprocess.run([sys.executable, "-m", "adaprivate", "reproduce", name, "--out", folder], check=True)
+            shutil.copy(Path(folder) / figure, ROOT / "docs" / "images" / figure)
+
+
+if __name__ == "__main__":
+    main()

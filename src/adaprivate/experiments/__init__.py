@@ -1,0 +1,73 @@
+"""Published claims, recomputed: one file per table, figure or set of statements.
+
+An experiment is one module of this package with
+
+    SOURCE     the paper, table or section
+    PAPER      the printed values, {(row, column): value}
+    SETTINGS   what to run, a list
+    run        one setting -> a dict of plain values, the row it produced
+    compare    all rows -> a list of Cell, each with a verdict
+    plot       all rows, matplotlib axes -> the picture (optional)
+
+It is then found by ``adaprivate reproduce NAME`` and ``adaprivate list experiments`` with no other edit.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from adaprivate import check
+
+VERDICTS = ("agrees", "differs", "unsound-as-published", "not-in-paper")
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One printed number, ours beside it, and what to think of it."""
+
+    row: str
+    column: str
+    paper: float | None
+    ours: float
+    sem: float | None
+    verdict: str
+
+    def __post_init__(self) -> None:
+        check.one_of("verdict", self.verdict, VERDICTS)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A discovered experiment module."""
+
+    name: str
+    source: str
+    about: str
+    settings: Sequence[Mapping[str, Any]]
+    run: Callable[[Mapping[str, Any]], Row]
+    compare: Callable[[Sequence[Row]], list[Cell]]
+    plot: Callable[[Sequence[Row], Any], None] | None
+
+
+def _load(module: ModuleType, name: str) -> Experiment:
+    about = inspect.getdoc(module) or ""
+    plot = getattr(module, "plot", None)
+    return Experiment(name, module.SOURCE, about, module.SETTINGS, module.run, module.compare, plot)
+
+
+def names() -> list[str]:
+    """Every experiment, by name."""
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__))
+
+
+def experiment(name: str) -> Experiment:
+    """The experiment of this name."""
+    check.one_of("experiment", name, names())
+    return _load(importlib.import_module(f"{__name__}.{name.replace('-', '_')}"), name)

@@ -1,0 +1,50 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+_STYLES = {"agrees": "green", "differs": "yellow", "unsound-as-published": "bold red"}
+
+
+def number(value: float | None) -> str:
+    """Four significant digits, or a dash."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+
+
+def cell_table(title: str, cells: Iterable[Any]) -> Table:
+    """Printed value, ours and verdict, one line a cell."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    table.add_column("")
+    for heading in ("paper", "ours", "verdict"):
+        table.add_column(heading, justify="left" if heading == "verdict" else "right")
+    previous = None
+    for cell in cells:
+        ours = number(cell.ours) + (f" ± {number(cell.sem)}" if cell.sem is not None else "")
+        first = cell.row if cell.row != previous else ""
+        verdict = Text(cell.verdict, style=_STYLES.get(cell.verdict, ""))
+        table.add_row(first, cell.column, number(cell.paper), ours, verdict)
+        previous = cell.row
+    return table
+
+
+def listing(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A plain table of texts."""
+    table = Table(title=title, title_justify="left")
+    for heading in headings:
+        table.add_column(heading)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def facts_table(title: str, facts: Iterable[tuple[str, float | None, str]]) -> Table:
+    """Name, value and meaning, one line a fact."""
+    return listing(title, ("", "", ""), ((name, number(value), meaning) for name, value, meaning in facts))

@@ -1,0 +1,131 @@
+"""The command line as a user runs it: a real process, its output, its exit code."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from adaprivate import privacy
+
+
+def run(*arguments, cwd=None):
+    return subprocess.run(
+        [sys.executable, "-m", "adaprivate", *arguments], capture_output=True, text=True, timeout=120, cwd=cwd, check=False
+    )
+
+
+def document(*arguments, cwd=None):
+    done = run(*arguments, "--json", cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+def test_calibrate_a_single_release():
+    found = document("calibrate", "--epsilon", "1", "--delta", "1e-5")
+    assert {"sigma", "mu", "rho", "sigma_zcdp", "epsilon", "delta", "prefix_std"} <= set(found)
+    assert found["sigma"] == pytest.approx(3.7306, abs=5e-5)
+    assert found["sigma_zcdp"] == pytest.approx(4.9006, abs=5e-5)
+    assert found["mu"] == pytest.approx(1 / found["sigma"])
+    assert found["epsilon"] <= 1
+    assert found["prefix_std"] == []
+    assert privacy.Guarantee.from_json(json.dumps(found["guarantee"])).unit == "event"
+
+
+@pytest.mark.parametrize(
+    ("noise", "largest"),
+    [("independent", 5.74), ("tree", 5.48), ("honaker", 4.44), ("sqrt", 2.18), ("banded", 2.37), ("blt", 2.18)],
+)
+def test_calibrate_running_sums(noise, largest):
+    found = document("calibrate", "--epsilon", "1", "--delta", "1e-5", "--batches", "33", "--noise", noise)
+    assert len(found["prefix_std"]) == 33
+    assert max(found["prefix_std"]) * found["mu"] == pytest.approx(largest, abs=6e-3)
+
+
+def test_calibrate_optimal_beats_square_root():
+    def mean_square(noise):
+        found = document("calibrate", "--epsilon", "1", "--delta", "1e-5", "--batches", "34", "--noise", noise)
+        return sum(s * s for s in found["prefix_std"])
+
+    assert mean_square("optimal") < mean_square("sqrt")
+
+
+def test_calibrate_users():
+    options = ("calibrate", "--epsilon", "5", "--delta", "1e-5", "--unit", "user", "--clip", "1", "--batches-per-user", "5")
+    assert document(*options)["sigma"] == pytest.approx(3.989, abs=6e-4)
+    assert document(*options, "--neighbours", "add-remove")["sigma"] == pytest.approx(1.994, abs=6e-4)
+    spread = document(*options, "--batches", "64", "--noise", "sqrt", "--separation", "12")
+    close = document(*options, "--batches", "64", "--noise", "sqrt")
+    assert spread["sigma"] / close["sigma"] == pytest.approx(4.838 / 6.576, abs=1e-3)
+
+
+def test_calibrate_sampling():
+    found = document("calibrate", "--epsilon", "1", "--delta", "1e-5", "--sampling-rate", "0.5")
+    assert found["sigma"] == pytest.approx(2.495, abs=5e-4)
+    assert found["mu"] is None
+    assert privacy.CONDITIONS["secret-sample"] in found["guarantee"]["assumptions"]
+
+
+def test_tables_for_people():
+    text = run("calibrate", "--epsilon", "1", "--delta", "1e-5", "--batches", "33", "--noise", "sqrt").stdout
+    for part in ("sigma", "largest", "This protects the value of any one reward", "It holds only if you keep to"):
+        assert part in text
+    listing = run("list", "mechanisms").stdout
+    assert all(name in listing for name in ("gaussian", "tree", "blt", "optimal", "wishart", "catalogue"))
+
+
+def test_list_as_json():
+    found = document("list", "mechanisms")["mechanisms"]
+    assert all(entry["summary"] for entry in found)
+    assert [entry["name"] for entry in document("reproduce", "--list")["experiments"]] == ["claims", "prefix-noise"]
+
+
+def test_reproduce_writes_a_report(tmp_path):
+    found = document("reproduce", "claims", "--out", "report", cwd=tmp_path)
+    assert found["experiment"] == "claims"
+    assert {"row", "column", "paper", "ours", "sem", "verdict"} == set(found["cells"][0])
+    assert (tmp_path / "report" / "claims.html").exists()
+    assert (tmp_path / "report" / "index.html").exists()
+
+
+BASE = ("calibrate", "--epsilon", "1", "--delta", "1e-5")
+MISTAKES = [
+    (("calibrate", "--epsilon", "-1", "--delta", "1e-5"), "Expected epsilon=-1.0 > 0."),
+    (("calibrate", "--epsilon", "nan", "--delta", "1e-5"), "Expected epsilon=nan > 0."),
+    (("calibrate", "--epsilon", "1", "--delta", "1"), "Expected delta=1.0 > 0 and < 1."),
+    (("calibrate", "--epsilon", "one", "--delta", "1e-5"), "Invalid value for '--epsilon'"),
+    (("calibrate", "--epsilon", "1"), "Missing option '--delta'"),
+    ((*BASE, "--batches", "0"), "Expected batches=0 >= 1."),
+    ((*BASE, "--batches", "9", "--noise", "pink"), "Expected noise='pink' in {"),
+    ((*BASE, "--noise", "tree"), "Expected noise='tree' to be given with batches."),
+    ((*BASE, "--clip", "1"), "Expected clip=1.0 to be given with unit=user only."),
+    ((*BASE, "--unit", "user"), "Expected batches_per_user=None >= 1 for unit=user."),
+    ((*BASE, "--unit", "user", "--batches-per-user", "2"), "Expected clip=None > 0 for unit=user."),
+    ((*BASE, "--unit", "town"), "Expected unit='town' in {event, user}."),
+    ((*BASE, "--neighbours", "add-remove"), "Expected neighbours='add-remove' == replace for unit=event."),
+    ((*BASE, "--sampling-rate", "2"), "Expected sampling_rate=2.0 > 0 and <= 1."),
+    ((*BASE, "--sampling-rate", "0.5", "--batches", "9", "--noise", "tree"), "== independent with sampling_rate"),
+    (("reproduce", "everything"), "Expected experiment='everything' in {"),
+    (("reproduce",), "reproduce --list names them"),
+    (("list", "wishes"), "Invalid value"),
+    (("wish",), "No such command 'wish'"),
+    (("calibrate", "--wish"), "No such option"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES, ids=[" ".join(a) for a, _ in MISTAKES])
+def test_mistakes_end_with_one_line_and_exit_code_2(arguments, message):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert done.stderr.startswith("adaprivate: ")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [(), ("list",), ("calibrate",), ("reproduce",), ("version",)])
+def test_every_command_explains_itself(command):
+    done = run(*command, "--help")
+    assert done.returncode == 0
+    assert "Usage" in done.stdout

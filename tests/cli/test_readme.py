@@ -1,0 +1,77 @@
+"""Every command and every piece of Python in the README runs, and the output it shows is the real one."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = [
+    line.partition("#")[0].strip()
+    for block in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
+    for line in block.splitlines()
+]
+PYTHON = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+
+
+def test_the_readme_has_commands_and_python():
+    assert len(COMMANDS) >= 6
+    assert PYTHON
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if "adaprivate " in c and "git" not in c])
+def test_command(command, tmp_path):
+    program, *arguments = shlex.split(command)
+    assert program == ".venv/bin/adaprivate"
+    done = subprocess.run(
+        [sys.executable, "-m", "adaprivate", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_make_demo_in_this_checkout():
+    """The fresh clone is tested by .ci/run; here the commands behind the target."""
+    listing = subprocess.run(["make", "-n", "demo"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    commands = [line for line in listing.splitlines() if "bin/adaprivate" in line]
+    assert commands
+    for command in commands:
+        _, *arguments = shlex.split(command)
+        subprocess.run(
+            [sys.executable, "-m", "adaprivate", *arguments], cwd=ROOT, capture_output=True, timeout=600, check=True
+        )
+    assert (ROOT / "demo" / "index.html").exists()
+
+
+@pytest.mark.parametrize("code", PYTHON)
+def test_python(code, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "This protects the value of any one reward" in done.stdout
+
+
+def test_shown_output_is_current():
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "docs" / "refresh.py"), "--check"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_links_and_pictures_exist():
+    for target in re.findall(r"\]\(((?!http)[^)#]+)", TEXT):
+        assert (ROOT / target).exists(), target

@@ -1,0 +1,83 @@
+"""Prices and their composition against dp-accounting and brute force."""
+
+import math
+
+import numpy as np
+import pytest
+
+from adaprivate import privacy
+from adaprivate.check import InputError
+from adaprivate.privacy import GaussianPrice, PurePrice, SampledGaussianPrice, compose
+
+
+def test_gaussian_prices_compose_in_squares():
+    total = compose([GaussianPrice(0.3), GaussianPrice(0.4)])
+    assert total.mu == pytest.approx(0.5)
+    assert total.epsilon(1e-5) == privacy.gdp_epsilon(total.mu, 1e-5)
+
+
+def test_pure_price_is_randomised_response():
+    price = PurePrice(1.0)
+    p = math.e / (1 + math.e)
+    for epsilon in (0.0, 0.4, 0.99):
+        assert price.delta(epsilon) == pytest.approx(p - math.exp(epsilon) * (1 - p), rel=1e-12)
+        assert price.epsilon(price.delta(epsilon)) == pytest.approx(epsilon, abs=1e-12)
+    assert price.epsilon(0.0) == 1.0
+    assert price.delta(1.0) == 0.0
+    assert compose([PurePrice(0.5), PurePrice(0.25)]).epsilon(0.0) == 0.75
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 5.0, 40.0])
+def test_pure_price_implies_its_mu(epsilon):
+    """mu-GDP must be at least as weak everywhere, and touch randomised response somewhere."""
+    price = PurePrice(epsilon)
+    at = np.linspace(0, epsilon * 0.999, 50)
+    assert all(privacy.gdp_delta(price.mu, e) >= price.delta(e) * (1 - 1e-9) for e in at)
+    # the total variations agree: that is where the two trade-off curves meet
+    assert privacy.gdp_delta(price.mu, 0.0) == pytest.approx(price.delta(0.0), rel=1e-9)
+
+
+def test_mixed_composition_is_an_upper_bound_close_to_dp_accounting():
+    from dp_accounting import dp_event
+    from dp_accounting.pld import pld_privacy_accountant
+
+    total = compose([GaussianPrice(0.4), PurePrice(0.5)])
+    accountant = pld_privacy_accountant.PLDAccountant()
+    accountant.compose(dp_event.GaussianDpEvent(2.5))
+    accountant.compose(dp_event.LaplaceDpEvent(2.0))
+    laplace = accountant.get_epsilon(1e-5)  # Laplace is one pure mechanism, randomised response the worst
+    assert laplace <= total.epsilon(1e-5) <= GaussianPrice(0.4).epsilon(1e-5) + 0.5
+    assert total.delta(total.epsilon(1e-5)) <= 1e-5 * (1 + 1e-6)
+
+
+def test_sampled_prices_stand_alone():
+    one = SampledGaussianPrice(2.0, 0.3)
+    assert one.delta(one.epsilon(1e-5)) == pytest.approx(1e-5, rel=1e-6)
+    with pytest.raises(InputError, match="not composed"):
+        compose([one, one])
+
+
+def test_only_what_is_tight_is_called_exact():
+    assert GaussianPrice(1.0).exact_at(1e-5)
+    assert PurePrice(1.0).exact_at(0.0)
+    assert not PurePrice(1.0).exact_at(1e-5)
+    assert not compose([GaussianPrice(1.0, exact=False), GaussianPrice(1.0)]).exact
+    assert not compose([GaussianPrice(1.0), PurePrice(1.0)]).exact
+
+
+def test_slack_is_paid_for():
+    ideal, real = GaussianPrice(1.0), GaussianPrice(1.0, slack=1e-9)
+    assert real.delta(1.0) == pytest.approx(ideal.delta(1.0) + (1 + math.e) * 1e-9)
+    assert real.epsilon(1e-5) > ideal.epsilon(1e-5)
+    assert real.delta(real.epsilon(1e-5)) <= 1e-5
+    mixed = compose([real, PurePrice(0.1)])
+    assert mixed.slack == 1e-9
+    with pytest.raises(InputError, match="well above the discretisation slack"):
+        GaussianPrice(1.0, slack=1e-4).epsilon(1e-5)
+
+
+def test_bad_input():
+    with pytest.raises(InputError, match=r"Expected prices=\[\] to be non-empty."):
+        compose([])
+    with pytest.raises(InputError, match=r"Expected mu=-1 >= 0."):
+        GaussianPrice(-1)
