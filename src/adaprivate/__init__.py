@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING, Any
 from adaprivate import privacy
 
 if TYPE_CHECKING:
-    from adaprivate import mechanisms
+    from adaprivate import environments, mechanisms, policies
+    from adaprivate.policies.policy import load, policy
+    from adaprivate.simulation import simulate
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "mechanisms", "privacy"]
+__all__ = ["__version__", "environments", "load", "mechanisms", "policies", "policy", "privacy", "simulate"]
 
-_LAZY = {"mechanisms": "adaprivate.mechanisms"}
+# Loaded on first use, so that accounting never waits for the compiler.
+_LAZY = {
+    "environments": "adaprivate.environments",
+    "mechanisms": "adaprivate.mechanisms",
+    "policies": "adaprivate.policies",
+    "policy": "adaprivate.policies.policy",
+    "load": "adaprivate.policies.policy",
+    "simulate": "adaprivate.simulation",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import enum
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from adaprivate import check
 from adaprivate.check import InputError
 
 app = typer.Typer(
@@ -25,6 +28,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and 
 class Kind(enum.StrEnum):
     """What can be listed."""
 
+    policies = "policies"
+    environments = "environments"
     mechanisms = "mechanisms"
     experiments = "experiments"
 
@@ -50,6 +55,15 @@ def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], json: Jso
         from adaprivate import mechanisms
 
         entries = [{"name": e.name, "summary": e.summary, "module": e.module} for e in mechanisms.examples()]
+    elif kind is Kind.policies:
+        from adaprivate import policies
+
+        found_policies = {name: policies.describe(name) for name in policies.names()}
+        entries = [{"name": name, "summary": line, "about": about} for name, (line, about) in found_policies.items()]
+    elif kind is Kind.environments:
+        from adaprivate import environments
+
+        entries = [{"name": name, "summary": environments.describe(name)} for name in environments.names()]
     else:
         from adaprivate import experiments
 
@@ -102,9 +116,75 @@ def calibrate(
     _print(report.facts_table("calibration", found.facts()), str(found.guarantee))
 
 
+@contextmanager
+def _progress(total: float, title: str, *, unit: str, silent: bool) -> Iterator[Callable[[int], None]]:
+    """A progress bar with rate and time left on stderr; nothing when it is not a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    rate = TextColumn("{task.speed:,.0f} " + unit + "/s" if unit == "rounds" else "")
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=silent or not console.is_terminal, transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda amount: bar.advance(task, amount)
+
+
+def _value(text: str) -> object:
+    """An option's value: a number or truth value where it reads as one, else the text."""
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            pass
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+@app.command()
+def simulate(
+    policy: Annotated[list[str], typer.Option(help="A policy; may be given several times.")],
+    environment: Annotated[str, typer.Option(help="Where rewards come from.")] = "synthetic",
+    epsilon: Annotated[list[float], typer.Option(help="The privacy loss; may be given several times.")] = [1.0],  # noqa: B006
+    delta: Annotated[float, typer.Option(help="The probability of exceeding it.")] = 1e-5,
+    rounds: Annotated[int, typer.Option(help="Rounds of each run.")] = 10_000,
+    seeds: Annotated[int, typer.Option(help="Runs of each policy, on the same worlds.")] = 12,
+    option: Annotated[list[str] | None, typer.Option(help="key=value: a parameter of a policy or the environment.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Threads (default: all cores).")] = None,
+    json: Json = False,
+) -> None:
+    """Run policies in an environment, every policy on the same worlds."""
+    from adaprivate import report
+    from adaprivate.simulation import simulate as run
+
+    values: dict[str, object] = {}
+    for text in option or []:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InputError(f"Expected option={text!r} to be key=value.")
+        values[key.replace("-", "_")] = _value(value)
+    with _progress(rounds * seeds * (len(policy) * len(epsilon) + 1), "simulating", unit="rounds", silent=json) as advance:
+        table = run(
+            policy,
+            environment,
+            rounds=rounds,
+            seeds=seeds,
+            epsilon=epsilon,
+            delta=delta,
+            options=values,
+            jobs=jobs,
+            progress=advance,
+        )
+    if json:
+        _print_json({"rows": table.to_dicts()})
+    else:
+        _print(report.simulation_table(table.to_dicts()))
+
+
 @app.command()
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="An experiment; --list names them.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many seeds (default: the paper's).")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Three seeds: a first look.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the HTML report.")] = Path("results"),
     list_names: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
     json: Json = False,
@@ -120,7 +200,14 @@ def reproduce(
     if name is None:
         raise InputError("Expected name=None to be an experiment; adaprivate reproduce --list names them.")
     chosen = experiments.experiment(name)
-    rows = [chosen.run(setting) for setting in chosen.settings]
+    if quick and seeds is not None:
+        raise InputError(f"Expected seeds={seeds} not to be given with --quick.")
+    count = min(3, chosen.seeds) if quick else check.whole("seeds", chosen.seeds if seeds is None else seeds, at_least=1)
+    with _progress(len(chosen.settings), name, unit="settings", silent=json) as advance:
+        rows = []
+        for setting in chosen.settings:
+            rows.append(chosen.run(setting, count))
+            advance(1)
     cells = chosen.compare(rows)
     page = report.write_page(out, name, source=chosen.source, about=chosen.about, cells=cells, rows=rows, plot=chosen.plot)
     if json:

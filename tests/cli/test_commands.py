@@ -78,7 +78,7 @@ def test_tables_for_people():
 def test_list_as_json():
     found = document("list", "mechanisms")["mechanisms"]
     assert all(entry["summary"] for entry in found)
-    assert [entry["name"] for entry in document("reproduce", "--list")["experiments"]] == ["claims", "prefix-noise"]
+    assert {"claims", "prefix-noise"} <= {entry["name"] for entry in document("reproduce", "--list")["experiments"]}
 
 
 def test_reproduce_writes_a_report(tmp_path):

@@ -84,7 +84,9 @@ def test_price_and_guarantee():
     assert 0 < price.slack < 1e-20
     statement = build(Secure()).guarantee(1e-5, enforced=GramSum.enforces)
     assert statement.unit == "user"
-    assert statement.assumptions == tuple(privacy.CONDITIONS[name] for name in ("user-identity", "public-preparation", "no-replay"))
+    assert statement.assumptions == tuple(
+        privacy.CONDITIONS[name] for name in ("user-identity", "public-preparation", "no-replay")
+    )
     assert statement.epsilon == pytest.approx(privacy.gdp_epsilon(0.5, 1e-5))
 
 

@@ -5,7 +5,7 @@ from adaprivate import experiments
 
 def test_verdicts():
     chosen = experiments.experiment("claims")
-    cells = chosen.compare([chosen.run(setting) for setting in chosen.settings])
+    cells = chosen.compare([chosen.run(setting, 2) for setting in chosen.settings])
     unsound = {}
     for cell in cells:
         unsound.setdefault(cell.row, []).append(cell.verdict == "unsound-as-published")
@@ -20,7 +20,7 @@ def test_verdicts():
 
 def test_theorem_7s_noise_is_not_algorithm_1s():
     chosen = experiments.experiment("prefix-noise")
-    cells = {(c.row, c.column): c for c in chosen.compare([chosen.run(setting) for setting in chosen.settings])}
+    cells = {(c.row, c.column): c for c in chosen.compare([chosen.run(setting, 2) for setting in chosen.settings])}
     for batches, largest in ((33, 5.74), (200, 14.14), (1000, 31.62)):
         cell = cells["independent", f"{batches} batches, largest"]
         assert cell.verdict == "differs"

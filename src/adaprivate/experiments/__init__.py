@@ -5,7 +5,8 @@ An experiment is one module of this package with
     SOURCE     the paper, table or section
     PAPER      the printed values, {(row, column): value}
     SETTINGS   what to run, a list
-    run        one setting -> a dict of plain values, the row it produced
+    SEEDS      how many seeds by default (1 where nothing is random)
+    run        one setting, number of seeds -> a dict of values, the row it produced
     compare    all rows -> a list of Cell, each with a verdict
     plot       all rows, matplotlib axes -> the picture (optional)
 
@@ -51,7 +52,8 @@ class Experiment:
     source: str
     about: str
     settings: Sequence[Mapping[str, Any]]
-    run: Callable[[Mapping[str, Any]], Row]
+    run: Callable[[Mapping[str, Any], int], Row]
+    seeds: int
     compare: Callable[[Sequence[Row]], list[Cell]]
     plot: Callable[[Sequence[Row], Any], None] | None
 
@@ -59,12 +61,14 @@ class Experiment:
 def _load(module: ModuleType, name: str) -> Experiment:
     about = inspect.getdoc(module) or ""
     plot = getattr(module, "plot", None)
-    return Experiment(name, module.SOURCE, about, module.SETTINGS, module.run, module.compare, plot)
+    seeds = getattr(module, "SEEDS", 1)
+    return Experiment(name, module.SOURCE, about, module.SETTINGS, module.run, seeds, module.compare, plot)
 
 
 def names() -> list[str]:
     """Every experiment, by name."""
-    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(__path__))
+    found = (module.name for module in pkgutil.iter_modules(__path__))
+    return sorted(name.replace("_", "-") for name in found if not name.startswith("_"))
 
 
 def experiment(name: str) -> Experiment:

@@ -82,7 +82,7 @@ SETTINGS: list[Mapping[str, Any]] = [
 PAPER = {(row, column): stated for _, row, column, stated, _ in _statements()}
 
 
-def run(setting: Mapping[str, Any]) -> Row:
+def run(setting: Mapping[str, Any], seeds: int) -> Row:
     """Recompute one statement."""
     return {**setting, "ours": _statements()[setting["index"]][4]}
 

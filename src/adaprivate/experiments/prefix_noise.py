@@ -27,7 +27,7 @@ SETTINGS: list[Mapping[str, Any]] = [
 ]
 
 
-def run(setting: Mapping[str, Any]) -> Row:
+def run(setting: Mapping[str, Any], seeds: int) -> Row:
     """Standard deviations of the running sums, in units of what one release of the same privacy needs."""
     strategy = mechanisms.strategy(setting["noise"], setting["batches"])
     std = strategy.sensitivity() * strategy.prefix_std()

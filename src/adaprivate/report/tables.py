@@ -48,3 +48,27 @@ def listing(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) 
 def facts_table(title: str, facts: Iterable[tuple[str, float | None, str]]) -> Table:
     """Name, value and meaning, one line a fact."""
     return listing(title, ("", "", ""), ((name, number(value), meaning) for name, value, meaning in facts))
+
+
+def simulation_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Reward, regret and what was learned, one line for each policy and epsilon."""
+    table = Table(
+        title=f"{rows[0]['environment']}: {rows[0]['rounds']:,} rounds, {rows[0]['seeds']} seeds", title_justify="left"
+    )
+    table.add_column("policy")
+    for heading in ("epsilon", "% of LinUCB", "learned share", "regret", "rounds/s"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(
+            row["policy"],
+            number(row["epsilon"]),
+            _with_sem(row["percent_of_linucb"], row["percent_sem"], 1),
+            _with_sem(100 * row["learned_share"], row["learned_share_sem"] and 100 * row["learned_share_sem"], 1) + " %",
+            _with_sem(row["regret_mean"], row["regret_sem"], 0),
+            f"{row['rounds_per_second']:,.0f}",
+        )
+    return table
+
+
+def _with_sem(value: float, sem: float | None, digits: int) -> str:
+    return f"{value:,.{digits}f}" + (f" ± {sem:,.{digits}f}" if sem is not None else "")

@@ -1,0 +1,231 @@
+"""Compiled code: numba's settings, its cache, random streams, and dispatch on the type of a state.
+
+The cache is keyed by the text of every module that compiled loops are made of, so an edit to any policy or environment is
+always seen (numba itself looks only at the file of the outermost function).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType
+from typing import Any, TypeVar
+
+import numba
+import numba.extending
+import numpy as np
+import numpy.typing as npt
+from numba.core import cgutils, event
+
+from adaprivate import check
+
+Streams = npt.NDArray[np.uint64]
+Function = TypeVar("Function", bound=Callable[..., Any])
+_PACKAGE = Path(__file__).parent
+_COMPILED = ("policies", "environments", "compiled.py", "simulation.py")
+
+
+def _source_key() -> str:
+    digest = hashlib.sha256(f"{numba.__version__} {sys.version} {np.__version__}".encode())
+    for part in _COMPILED:
+        path = _PACKAGE / part
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            if file.exists():
+                digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _cache_folder() -> str:
+    base = os.environ.get("ADAPRIVATE_CACHE") or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    folder = Path(base) / "adaprivate" / _source_key()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        folder = Path(tempfile.gettempdir()) / f"adaprivate-{os.getuid()}" / _source_key()
+        folder.mkdir(parents=True, exist_ok=True)
+    return str(folder)
+
+
+numba.config.CACHE_DIR = _cache_folder()
+
+# Sums may be reordered (for vector instructions); NaN and infinity keep their meaning.
+_FAST = {"reassoc", "contract", "nsz", "arcp"}
+
+
+def kernel(function: Function) -> Function:
+    """A small compiled function, inlined where it is used."""
+    compiled: Function = numba.njit(nogil=True, forceinline=True, fastmath=_FAST, error_model="numpy")(function)
+    return compiled
+
+
+def entry(function: Function) -> Function:
+    """A compiled function called from Python: kept on disk, so that a second run starts at once."""
+    compiled: Function = numba.njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")(function)
+    return compiled
+
+
+class Protocol:
+    """A function that compiled code calls without knowing which: each state type brings its own.
+
+    ``Protocol(stub)`` is made once per function; ``@protocol.of(State)`` registers the one for a state type.
+    """
+
+    def __init__(self, stub: Callable[..., Any]) -> None:
+        self.known: dict[type, Callable[..., Any]] = {}
+        names = stub.__code__.co_varnames[: stub.__code__.co_argcount]
+        namespace: dict[str, Any] = {"known": self.known}
+        source = f"def choose({', '.join(names)}):\n    return known.get(getattr({names[0]}, 'instance_class', None))\n"
+        exec(source, namespace)  # numba wants a typing function with the stub's own argument names
+        options = {"nogil": True, "forceinline": True, "fastmath": _FAST, "error_model": "numpy"}
+        numba.extending.overload(stub, jit_options=options)(namespace["choose"])
+
+    def of(self, state: type) -> Callable[[Function], Function]:
+        """Register the function for this state type."""
+
+        def register(function: Function) -> Function:
+            bare = FunctionType(
+                function.__code__, function.__globals__, function.__name__
+            )  # numba refuses annotations here
+            self.known[state] = bare
+            return function
+
+        return register
+
+
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+def borrowed(context: Any, value: Any) -> Any:
+    """The same array, or tuple of arrays, without an owner: compiled code then skips the counting of references.
+
+    Counting them costs more than the arithmetic of a round. The caller must keep the original alive.
+    """
+    del context
+
+    def strip(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+        if isinstance(kind, numba.types.Array):
+            array = context.make_array(kind)(context, builder, value)
+            array.meminfo = cgutils.get_null_value(array.meminfo.type)
+            array.parent = cgutils.get_null_value(array.parent.type)
+            return array._getvalue()
+        if isinstance(kind, numba.types.BaseTuple):
+            parts = cgutils.unpack_tuple(builder, value)
+            return context.make_tuple(
+                builder, kind, [strip(context, builder, k, p) for k, p in zip(kind, parts, strict=True)]
+            )
+        return value
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return strip(context, builder, signature.args[0], arguments[0])
+
+    return value(value), generate
+
+
+class _Announcer(event.Listener):  # type: ignore[misc]
+    """Says once that compiling takes a moment."""
+
+    def __init__(self) -> None:
+        self.said = False
+
+    def on_start(self, event: Any) -> None:
+        if not self.said and sys.stderr.isatty():
+            sys.stderr.write("compiling (once; later runs start at once) ...\n")
+        self.said = True
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _Announcer())
+
+# Rows are passed as (words, row): slicing one off costs more than the random number itself.
+# --- random streams: xoshiro256++ (Blackman & Vigna) and a 256-layer ziggurat (Marsaglia & Tsang) -----------------------
+
+_WORDS = 16
+"""Words per stream: four of state, padded so that two streams never share a cache line."""
+
+
+def streams(seed: int, *purposes: int) -> Streams:
+    """Independent random streams, one row for each purpose, the same for the same (seed, purpose)."""
+    words = np.zeros((len(purposes), _WORDS), dtype=np.uint64)
+    for row, purpose in enumerate(purposes):
+        key = [check.whole("seed", seed, at_least=0), purpose]
+        words[row, :4] = np.random.SeedSequence(key).generate_state(4, np.uint64)
+    return words
+
+
+def _ziggurat() -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    edge, area, unit = 3.6541528853610088, 0.00492867323399, 2.0**52
+    limits, widths, heights = np.zeros(256, np.uint64), np.zeros(256), np.zeros(256)
+    base = area / math.exp(-edge * edge / 2)
+    limits[0], widths[0], heights[0] = int(edge / base * unit), base / unit, 1.0
+    widths[255], heights[255] = edge / unit, math.exp(-edge * edge / 2)
+    x = edge
+    for i in range(254, 0, -1):
+        inner = math.sqrt(-2 * math.log(area / x + math.exp(-x * x / 2)))
+        limits[i + 1], widths[i], heights[i] = int(inner / x * unit), inner / unit, math.exp(-inner * inner / 2)
+        x = inner
+    return limits, widths, heights
+
+
+_LIMITS, _WIDTHS, _HEIGHTS = _ziggurat()
+_EDGE = 3.6541528853610088
+_U = np.uint64
+
+
+@kernel
+def bits(words: Streams, row: int) -> np.uint64:
+    """64 random bits."""
+    total = words[row, 0] + words[row, 3]
+    result = ((total << _U(23)) | (total >> _U(41))) + words[row, 0]
+    shifted = words[row, 1] << _U(17)
+    words[row, 2] ^= words[row, 0]
+    words[row, 3] ^= words[row, 1]
+    words[row, 1] ^= words[row, 2]
+    words[row, 0] ^= words[row, 3]
+    words[row, 2] ^= shifted
+    words[row, 3] = (words[row, 3] << _U(45)) | (words[row, 3] >> _U(19))
+    return np.uint64(result)
+
+
+@kernel
+def uniform(words: Streams, row: int) -> float:
+    """A number in [0, 1)."""
+    return (bits(words, row) >> _U(11)) * (1.0 / 9007199254740992.0)
+
+
+@kernel
+def below(words: Streams, row: int, count: int) -> int:
+    """A whole number in 0 .. count - 1."""
+    return int(uniform(words, row) * count)
+
+
+@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+def _rare(words: Streams, row: int, layer: int, x: float) -> tuple[bool, float]:
+    if layer == 0:
+        while True:
+            far = -math.log1p(-uniform(words, row)) / _EDGE
+            height = -math.log1p(-uniform(words, row))
+            if 2 * height > far * far:
+                return True, _EDGE + far if x > 0 else -_EDGE - far
+    return (_HEIGHTS[layer - 1] - _HEIGHTS[layer]) * uniform(words, row) + _HEIGHTS[layer] < math.exp(-0.5 * x * x), x
+
+
+@kernel
+def normal(words: Streams, row: int) -> float:
+    """A standard normal number."""
+    while True:
+        word = bits(words, row)
+        layer = np.int64(word & _U(255))
+        size = (word >> _U(9)) & _U(0x000FFFFFFFFFFFFF)
+        x = size * _WIDTHS[layer]
+        if word & _U(256):
+            x = -x
+        if size < _LIMITS[layer]:
+            return float(x)
+        accepted, x = _rare(words, row, layer, x)
+        if accepted:
+            return float(x)

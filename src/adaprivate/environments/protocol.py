@@ -1,0 +1,19 @@
+"""What an environment is to compiled code: a state from which each round's candidates and rewards are drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from adaprivate.check import Floats
+from adaprivate.compiled import Protocol, Streams
+
+
+def draw(world: Any, round_index: int, candidates: Floats, means: Floats, rewards: Floats, rng: Streams) -> None:
+    """Fill in this round's candidates (K, d), their mean rewards (K,) and the reward each would give (K,).
+
+    Must use ``rng`` in the same way whatever a policy does, so that every policy meets the same world on the same seed.
+    """
+    raise TypeError(f"{type(world).__name__} has no compiled draw")
+
+
+draws = Protocol(draw)

@@ -1,0 +1,258 @@
+"""The one loop: any policy against any environment, compiled, on all cores.
+
+Every run draws from streams of its own (seed, purpose): the world, its rounds, the policy's exploration, its privacy noise.
+So every policy meets the same world on the same seed, results do not depend on the number of cores, and a policy added
+changes no other's numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from adaprivate import check, environments
+from adaprivate import policies as policy_registry
+from adaprivate.check import Floats
+from adaprivate.compiled import Streams, borrowed, entry, streams
+from adaprivate.environments import Environment
+from adaprivate.environments.protocol import draw
+from adaprivate.policies import Settings
+from adaprivate.policies.protocol import select, update
+
+ROUNDS_PURPOSE, REWARDS_PURPOSE, EXPLORATION_PURPOSE, CHOICE_PURPOSE = 1, 2, 3, 4
+policy_options = policy_registry.options
+CHUNK = 25
+"""At most so many seeds share one preparation of noise."""
+
+
+@entry
+def episode(
+    state: Any,
+    world: Any,
+    rounds: int,
+    arms: int,
+    dimension: int,
+    own: Streams,
+    shared: Streams,
+    totals: Floats,
+    curve: Floats,
+) -> None:
+    """Play all rounds. ``totals``: reward, regret, best and random mean reward; ``curve``: regret at even steps."""
+    policy, place = borrowed(state), borrowed(world)
+    own_streams, shared_streams = borrowed(own), borrowed(shared)
+    candidates = np.empty((arms, dimension))
+    means = np.empty(arms)
+    rewards = np.empty(arms)
+    reward, regret, best_total, mean_total = 0.0, 0.0, 0.0, 0.0
+    steps = curve.shape[0]
+    step = 0
+    for t in range(rounds):
+        draw(place, t, candidates, means, rewards, shared_streams)
+        chosen = select(policy, candidates, own_streams)
+        best, mean = means[0], 0.0
+        for a in range(arms):
+            mean += means[a]
+            if means[a] > best:
+                best = means[a]
+        reward += rewards[chosen]
+        regret += best - means[chosen]
+        best_total += best
+        mean_total += mean / arms
+        update(policy, candidates[chosen], rewards[chosen], own_streams)
+        if (t + 1) * steps >= (step + 1) * rounds:
+            curve[step] = regret
+            step += 1
+    totals[0], totals[1], totals[2], totals[3] = reward, regret, best_total, mean_total
+
+
+@dataclass(frozen=True)
+class Run:
+    """One policy on one seed."""
+
+    seed: int
+    reward: float
+    regret: float
+    best: float
+    random: float
+    curve: Floats
+    seconds: float
+    state: Any
+
+    @property
+    def learned_share(self) -> float:
+        """How far from random play (0) to the best candidate every round (1), in expected reward."""
+        return 1 - self.regret / (self.best - self.random) if self.best > self.random else 1.0
+
+
+def run_one(policy: Settings, environment: Environment, seed: int, noise: Floats, points: int = 100) -> Run:
+    """One episode."""
+    state = policy.start(noise)
+    own = streams(seed, EXPLORATION_PURPOSE, CHOICE_PURPOSE)
+    shared = streams(seed, ROUNDS_PURPOSE, REWARDS_PURPOSE)
+    totals, curve = np.zeros(4), np.zeros(min(points, policy.rounds))
+    world = environment.world(seed)
+    started = time.perf_counter()
+    episode(state, world, policy.rounds, environment.candidates, environment.dimension, own, shared, totals, curve)
+    reward, regret, best, random = totals.tolist()
+    return Run(seed, reward, regret, best, random, curve, time.perf_counter() - started, state)
+
+
+def _compile(policy: Settings, environment: Environment) -> None:
+    """Compile, or fetch from the cache, by playing no rounds."""
+    own, shared = streams(0, EXPLORATION_PURPOSE, CHOICE_PURPOSE), streams(0, ROUNDS_PURPOSE, REWARDS_PURPOSE)
+    state = policy.start(policy.noise_tables([0])[0])
+    world = environment.world(0)
+    episode(state, world, 0, environment.candidates, environment.dimension, own, shared, np.zeros(4), np.zeros(1))
+
+
+def _run_chunk(policy: Settings, environment: Environment, seeds: Sequence[int]) -> list[Run]:
+    noise = policy.noise_tables(seeds)
+    return [run_one(policy, environment, seed, noise[i]) for i, seed in enumerate(seeds)]
+
+
+def run_all(
+    chosen: Sequence[Settings],
+    environment: Environment,
+    seeds: Sequence[int],
+    *,
+    jobs: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> list[list[Run]]:
+    """Every policy on every seed, in order; an interruption (Ctrl-C) keeps the seeds that all policies have finished.
+
+    ``progress`` is called with the number of rounds just played.
+    """
+    for policy in chosen:
+        check.expect(
+            policy.dimension == environment.dimension, "dimension", policy.dimension, f"== {environment.dimension}"
+        )
+        _compile(policy, environment)
+    jobs = check.whole("jobs", jobs if jobs is not None else os.cpu_count() or 1, at_least=1)
+    size = max(1, min(CHUNK, len(seeds) * len(chosen) // (4 * jobs)))
+    chunks = [list(seeds[i : i + size]) for i in range(0, len(seeds), size)]
+    finished: dict[tuple[int, int], list[Run]] = {}
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting: dict[Future[list[Run]], tuple[int, int]] = {}
+        for c, chunk in enumerate(chunks):
+            for p, policy in enumerate(chosen):
+                waiting[pool.submit(_run_chunk, policy, environment, chunk)] = (p, c)
+        try:
+            while waiting:
+                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in done:
+                    p, c = waiting.pop(future)
+                    finished[p, c] = future.result()
+                    if progress:
+                        progress(chosen[p].rounds * len(chunks[c]))
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            if not finished:
+                raise
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    whole = [c for c in range(len(chunks)) if all((p, c) in finished for p in range(len(chosen)))]
+    return [[run for c in whole for run in finished[p, c]] for p in range(len(chosen))]
+
+
+def policy_settings(name: str, environment: Environment, rounds: int, values: Mapping[str, Any]) -> Settings:
+    """A policy's settings for this environment: its dimension and the number of rounds are filled in."""
+    known = policy_options(name)
+    filled = {"dimension": environment.dimension, "rounds": rounds, **{k: v for k, v in values.items() if k in known}}
+    return policy_registry.settings(name, filled)
+
+
+def percent_of(runs: Sequence[Run], baseline: Sequence[Run]) -> tuple[float, float]:
+    """Mean reward as a percentage of the baseline's on the same seeds, and its standard error (paired)."""
+    ours = np.array([run.reward for run in runs])
+    theirs = np.array([run.reward for run in baseline])
+    ratio = ours.mean() / theirs.mean()
+    spread = (ours - ratio * theirs).std(ddof=1) if len(ours) > 1 else math.nan
+    return 100 * float(ratio), 100 * float(spread / theirs.mean() / math.sqrt(len(ours)))
+
+
+def _mean_sem(values: Sequence[float]) -> tuple[float, float | None]:
+    array = np.array(values)
+    return float(array.mean()), float(array.std(ddof=1) / math.sqrt(len(array))) if len(array) > 1 else None
+
+
+def simulate(
+    policies: Sequence[str],
+    environment: str = "synthetic",
+    *,
+    rounds: int = 10_000,
+    seeds: int | Sequence[int] = 12,
+    epsilon: float | Sequence[float] = 1.0,
+    delta: float = 1e-5,
+    options: Mapping[str, Any] | None = None,
+    jobs: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> pl.DataFrame:
+    """Run policies in an environment; one row for each policy and epsilon, every setting a column.
+
+    ``options`` sets parameters of the environment and of the policies by name; one that none of them knows is refused.
+    Private policies run at every epsilon, the others once.
+    """
+    values = dict(options or {})
+    check.expect(len(policies) > 0, "policies", list(policies), "to be non-empty")
+    check.whole("rounds", rounds, at_least=1)
+    seed_list = list(range(check.whole("seeds", seeds, at_least=1))) if isinstance(seeds, int) else list(seeds)
+    epsilons = [epsilon] if isinstance(epsilon, int | float) else list(epsilon)
+    world = environments.environment(environment, split_options(policies, environment, values))
+    chosen: list[Settings] = []
+    for name in policies:
+        takes_epsilon = "epsilon" in policy_options(name)
+        for budget in epsilons if takes_epsilon else [None]:
+            chosen.append(policy_settings(name, world, rounds, {**values, "epsilon": budget, "delta": delta}))
+    baseline = policy_settings("linucb", world, rounds, {})
+    runs = run_all([baseline, *chosen], world, seed_list, jobs=jobs, progress=progress)
+    return pl.DataFrame([_row(p, world, rounds, r, runs[0]) for p, r in zip(chosen, runs[1:], strict=True)])
+
+
+def _row(
+    policy: Settings, environment: Environment, rounds: int, runs: Sequence[Run], baseline: Sequence[Run]
+) -> dict[str, Any]:
+    reward_mean, reward_sem = _mean_sem([run.reward for run in runs])
+    regret_mean, regret_sem = _mean_sem([run.regret for run in runs])
+    percent, percent_sem = percent_of(runs, baseline)
+    share, share_sem = _mean_sem([run.learned_share for run in runs])
+    guarantee = policy.guarantee()
+    own = {key: value for key, value in vars(policy).items() if isinstance(value, int | float | str)}
+    return {
+        "policy": policy.name,
+        "environment": environment.name,
+        "epsilon": own.get("epsilon"),
+        "delta": own.get("delta"),
+        "rounds": rounds,
+        "seeds": len(runs),
+        "reward_mean": reward_mean,
+        "reward_sem": reward_sem,
+        "regret_mean": regret_mean,
+        "regret_sem": regret_sem,
+        "percent_of_linucb": percent,
+        "percent_sem": None if math.isnan(percent_sem) else percent_sem,
+        "learned_share": share,
+        "learned_share_sem": share_sem,
+        "rounds_per_second": rounds * len(runs) / sum(run.seconds for run in runs),
+        "guarantee": guarantee.sentence if guarantee else "none: this policy protects nobody",
+        **{key: value for key, value in own.items() if key not in ("epsilon", "delta", "rounds")},
+        **{f"environment_{key}": value for key, value in vars(environment).items() if key != "dimension"},
+    }
+
+
+def split_options(policy_names: Sequence[str], environment_name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the environment; refuses an option that neither it nor any of the policies knows."""
+    for_environment = environments.options(environment_name)
+    known = {*for_environment, *(option for name in policy_names for option in policy_options(name))}
+    known -= {"rounds", "epsilon", "delta"}
+    for key in values:
+        check.expect(key in known, "option", key, "in {" + ", ".join(sorted(known)) + "}")
+    return {key: value for key, value in values.items() if key in for_environment}
