@@ -1,7 +1,8 @@
 """Run the commands whose output the README shows and write it there: ``make readme``.
 
-A line ``<!-- output: COMMAND -->`` is followed by a fenced block that holds what COMMAND prints. With ``--check`` nothing
-is written and the exit code says whether the README is up to date.
+A line ``<!-- output: COMMAND -->`` is followed by a fenced block that holds what COMMAND prints; ``<!-- sample: COMMAND`` is
+the same for output that depends on the machine (speed, the order of floating-point sums). With ``--check`` nothing is
+written and the exit code says whether every output is up to date.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-BLOCK = re.compile(r"(<!-- output: (?P<command>.+?) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
-FIGURES = {"prefix-noise": "prefix-noise.svg"}
+FIGURES = ("table1", "prefix-noise")
 
 
 def output(command: str) -> str:
@@ -32,22 +32,22 @@ def output(command: str) -> str:
     return "".join(line.rstrip() + "\n" for line in done.stdout.splitlines() if not line.startswith("Report: "))
 
 
-def refreshed(text: str) -> str:
-    """The README with every output block brought up to date."""
-    return BLOCK.sub(lambda match: match[1] + output(match["command"]) + match[4], text)
+def refreshed(text: str, kinds: str) -> str:
+    """The README with every block of these kinds brought up to date."""
+    block = re.compile(rf"(<!-- (?:{kinds}): (?P<command>.+?) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
+    return block.sub(lambda match: match[1] + output(match["command"]) + match[4], text)
 
 
 def main() -> None:
     """Refresh, or check."""
     text = README.read_text(encoding="utf-8")
-    new = refreshed(text)
     if "--check" in sys.argv:
-        sys.exit("README.md is out of date: run make readme." if new != text else 0)
-    README.write_text(new, encoding="utf-8")
+        sys.exit("README.md is out of date: run make readme." if refreshed(text, "output") != text else 0)
+    README.write_text(refreshed(text, "output|sample"), encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
-        for name, figure in FIGURES.items():
+        for name in FIGURES:
             subprocess.run([sys.executable, "-m", "adaprivate", "reproduce", name, "--out", folder], check=True)
-            shutil.copy(Path(folder) / figure, ROOT / "docs" / "images" / figure)
+            shutil.copy(Path(folder) / f"{name}.svg", ROOT / "docs" / "images" / f"{name}.svg")
 
 
 if __name__ == "__main__":

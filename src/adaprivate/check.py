@@ -76,6 +76,12 @@ def whole(name: str, value: object, *, at_least: int | None = None, at_most: int
     return number
 
 
+def kind(name: str, value: object, *types: type) -> None:
+    """An instance of one of these classes."""
+    words = " or ".join(t.__name__ for t in types)
+    expect(isinstance(value, types), name, value, f"to be a {words}")
+
+
 def probability(name: str, value: object) -> float:
     """A number strictly between 0 and 1."""
     return real(name, value, above=0, below=1)

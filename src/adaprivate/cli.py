@@ -81,21 +81,30 @@ def calibrate(
     delta: Annotated[float, typer.Option(help="The probability of exceeding it.")],
     sensitivity: Annotated[float, typer.Option(help="The largest l2 change one event makes to a batch sum.")] = 1.0,
     batches: Annotated[int | None, typer.Option(help="Release a running sum after each of so many batches.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="With --batch-size: so many rounds, whole batches released.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Rounds in a batch.")] = None,
     noise: Annotated[
-        str, typer.Option(help="How running sums share noise: list mechanisms names the ways.")
+        str, typer.Option(help="How running sums share noise: independent, tree, honaker, sqrt, banded, blt, optimal.")
     ] = "independent",
     unit: Annotated[str, typer.Option(help="Whom to protect: event or user.")] = "event",
     batches_per_user: Annotated[int | None, typer.Option(help="Batches one user may enter (unit user).")] = None,
     separation: Annotated[int, typer.Option(help="Least distance between two batches of one user.")] = 1,
     clip: Annotated[float | None, typer.Option(help="Norm of a user's contribution to a batch (unit user).")] = None,
-    neighbours: Annotated[str, typer.Option(help="replace or add-remove.")] = "replace",
+    neighbours: Annotated[
+        str, typer.Option(help="replace: any values instead; add-remove: a user left out (unit user).")
+    ] = "replace",
     sampling_rate: Annotated[float | None, typer.Option(help="Poisson sampling of events, inclusion kept secret.")] = None,
     json: Json = False,
 ) -> None:
     """The least noise for (epsilon, delta), exactly, before anyone's data is touched."""
-    from adaprivate.mechanisms.calibration import calibration
+    from adaprivate.mechanisms.calibration import calibrate as find
 
-    found = calibration(
+    if (rounds is None) != (batch_size is None) or (batches is not None and rounds is not None):
+        raise InputError(f"Expected rounds={rounds}, batch_size={batch_size} to be given together, and instead of batches.")
+    if rounds is not None and batch_size is not None:
+        check.whole("batch_size", batch_size, at_least=1, at_most=check.whole("rounds", rounds, at_least=1))
+        batches = rounds // batch_size
+    found = find(
         epsilon,
         delta,
         sensitivity=sensitivity,
@@ -213,7 +222,17 @@ def reproduce(
     if json:
         _print_json({"experiment": name, "paper": chosen.source, "cells": [dataclasses.asdict(cell) for cell in cells]})
     else:
-        _print(report.cell_table(f"{name}: {chosen.source}", cells), f"Report: {page}")
+        title = f"{name}: {chosen.source}" + (f", {count} seeds" if chosen.seeds > 1 else "")
+        _print(report.cell_table(title, cells), report.verdict_line(cells), f"Report: {page}")
+
+
+@app.callback()
+def _main(
+    version_flag: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version.")] = False,
+) -> None:
+    if version_flag:
+        version()
+        raise typer.Exit
 
 
 @app.command()
@@ -236,6 +255,9 @@ def main() -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(130)
+    except OSError as error:
+        sys.stderr.write(f"adaprivate: {error}\n")
+        sys.exit(2)
     except Exception as error:
         # The option parser's own complaints (its exception classes differ between typer versions).
         if not hasattr(error, "format_message"):

@@ -29,7 +29,7 @@ def test_noise_has_the_stated_scale_with_power(source):
     noise = SOURCES[source]()
     mechanism = Laplace(dimension=2000, epsilon=0.5, l1_change=2.0, noise=noise)
     value = np.arange(2000) - 1000
-    draws = mechanism.release(value * (2**20 if noise.exact else 1)) - value
+    draws = mechanism.release((value * 2**20).astype(object) if noise.exact else value) - value
     assert scale_is(draws, 4.0)
     assert not scale_is(draws, 4.0 * 2 / 3)
     assert not scale_is(draws, 4.0 * 3 / 2)
@@ -78,7 +78,6 @@ def test_a_smaller_l1_change_is_a_condition_of_the_guarantee():
     text = privacy.CONDITIONS["l1-change"]
     narrow = Laplace(dimension=4, epsilon=1.0, l1_change=1.0, noise=Simulated(0))
     assert text in narrow.guarantee(1e-6).assumptions
-    assert text in narrow.guarantee(1e-6, enforced=("l1-change",)).enforced
     assert text not in Laplace(dimension=4, epsilon=1.0, noise=Simulated(0)).guarantee(1e-6).assumptions
 
 
@@ -120,9 +119,9 @@ def test_exact_noise_refuses_floats():
 @pytest.mark.parametrize("source", SOURCES)
 def test_refuses_a_second_release(source):
     mechanism = Laplace(dimension=2, epsilon=1.0, noise=SOURCES[source]())
-    mechanism.release(np.zeros(2, dtype=int))
+    mechanism.release(np.full(2, 0, dtype=object if source == "secure" else float))
     with pytest.raises(InputError, match=r"Expected releases=2 <= 1: a second release"):
-        mechanism.release(np.zeros(2, dtype=int))
+        mechanism.release(np.full(2, 0, dtype=object if source == "secure" else float))
 
 
 def test_the_participation_is_not_changed_in_place():

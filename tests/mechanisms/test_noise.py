@@ -99,9 +99,10 @@ TRAPS = [
     ([math.nan, 0, 0], r"Expected increment\[0\]=nan to be finite."),
     ([0, math.inf, 0], r"Expected increment\[1\]=inf to be finite."),
     ([0.5, 0.0, 0.0], "Expected increment.dtype='float64' to be whole numbers of the grid"),
+    ([1, 2, 3], "Expected increment.dtype='int64' to be whole numbers of the grid"),
     (["a", "b", "c"], "whole numbers of the grid"),
     ([True, False, True], "whole numbers of the grid"),
-    ([0, 0, 2**62], r"Expected increment\[2\]=4611686018427387904 to be smaller"),
+    (np.array([0, 0, 2**62], dtype=object), r"Expected increment\[2\]=4611686018427387904 to be smaller"),
     ([0, 0, 10**30], "to be smaller"),
 ]
 
@@ -119,7 +120,7 @@ def test_values_beyond_32_bits_do_not_saturate():
     """OpenDP's default integer would stop at 2^31; ours go through to 2^62."""
     secure = mechanism(Secure())
     value = 2**45 + 12_345
-    released = secure.release(np.array([value, -value, 0]))
+    released = secure.release(np.array([value, -value, 0], dtype=object))
     assert released[0] == pytest.approx(value / 2**20, abs=40)  # noise of standard deviation 1
     assert released[1] == pytest.approx(-value / 2**20, abs=40)
 

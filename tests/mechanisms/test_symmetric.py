@@ -52,7 +52,7 @@ def test_noise_is_equal_in_svec_with_power(source, neighbours):
     noise, d = SOURCES[source](), 45
     mechanism = SymmetricGaussian(dimension=d, noise_multiplier=1.5, noise=noise, participation=gram_rows(neighbours))
     value = np.add.outer(np.arange(d), np.arange(d))
-    draws = mechanism.release(value * (2**20 if noise.exact else 1)) - value
+    draws = mechanism.release((value * 2**20).astype(object) if noise.exact else value) - value
     assert np.array_equal(draws, draws.T)
     s = 1.5 * gram_rows(neighbours).change
     off = draws[np.triu_indices(d, 1)]
@@ -82,7 +82,7 @@ def test_price_and_guarantee():
     price = build(Secure()).price
     assert price.mu == 0.5
     assert 0 < price.slack < 1e-20
-    statement = build(Secure()).guarantee(1e-5, enforced=GramSum.enforces)
+    statement = build(Secure()).guarantee(1e-5, GramSum(4, noise=Secure()))
     assert statement.unit == "user"
     assert statement.assumptions == tuple(
         privacy.CONDITIONS[name] for name in ("user-identity", "public-preparation", "no-replay")
@@ -145,7 +145,7 @@ def test_gram_sum_refusals(source):
             total.add("a", row)
     total.add("a", [0.1, 0.1])
     total.take()
-    with pytest.raises(InputError, match=r"Expected rows of a person=2 == 1\."):
+    with pytest.raises(InputError, match=r"a second one of the same person"):
         total.add("a", [0.1, 0.1])
     with pytest.raises(InputError, match=r"Expected dimension=0 >= 1\."):
         GramSum(0, noise=Simulated(0))
@@ -168,7 +168,7 @@ def build(source, **change):
 )
 def test_refuses_bad_values(source, value, message):
     with pytest.raises(InputError, match=message):
-        build(source).release(value)
+        build(source).release(value.astype(object) if source == "secure" and np.asarray(value).dtype == int else value)
 
 
 def test_exact_noise_refuses_floats():
@@ -184,9 +184,9 @@ def test_rounding_differences_between_mirrored_entries_are_averaged():
 @pytest.mark.parametrize("source", SOURCES)
 def test_refuses_a_second_release(source):
     mechanism = build(source)
-    mechanism.release(np.zeros((2, 2), dtype=int))
+    mechanism.release(np.full((2, 2), 0, dtype=object if source == "secure" else float))
     with pytest.raises(InputError, match=r"Expected releases=2 <= 1: a second release"):
-        mechanism.release(np.zeros((2, 2), dtype=int))
+        mechanism.release(np.full((2, 2), 0, dtype=object if source == "secure" else float))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def example(**changes):
 
 def test_sentence_states_unit_strength_and_exception():
     text = example().sentence
-    for part in ("any one reward", "had that been different", "2.718 times", "1e-05", "epsilon = 1", "event-level"):
+    for part in ("any one reward", "were that information different", "2.718 times", "1e-05", "epsilon = 1", "event-level"):
         assert part in text
     text = privacy.guarantee(PurePrice(0.5), privacy.users(2.0, 3, "add-remove"), 0.0).sentence
     assert "all rewards of any one person" in text
@@ -56,7 +56,7 @@ def test_epsilon_never_exceeds_what_was_calibrated():
     [
         ("not json", "to be a JSON object"),
         ("[1]", "to be a JSON object"),
-        ('{"unit": "event"}', "missing fields"),
+        ('{"unit": "event"}', "to include"),
         (json.dumps({**json.loads(example().to_json()), "extra": 1}), "none but those of a guarantee"),
         (json.dumps({**json.loads(example().to_json()), "epsilon": -1}), "Expected epsilon=-1 >= 0."),
         (json.dumps({**json.loads(example().to_json()), "epsilon": 0.5}), "to say what the fields say"),

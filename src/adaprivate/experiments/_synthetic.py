@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from adaprivate import environments
+from adaprivate.check import Floats
 from adaprivate.experiments import Cell, Row
 from adaprivate.simulation import Run, percent_of, policy_settings, run_all
 
@@ -60,8 +61,7 @@ def measured(setting: Mapping[str, Any], seeds: int) -> Row:
 def paired_points(ours: Sequence[Run], theirs: Sequence[Run], baseline: Sequence[Run]) -> tuple[float, float | None]:
     """How many points of the baseline's reward ours is above theirs, seed by seed, and the standard error."""
     scale = 100 / float(np.mean([run.reward for run in baseline]))
-    gaps = scale * np.array([a.reward - b.reward for a, b in zip(ours, theirs, strict=True)])
-    return float(gaps.mean()), float(gaps.std(ddof=1) / math.sqrt(len(gaps))) if len(gaps) > 1 else None
+    return mean_sem([scale * (a.reward - b.reward) for a, b in zip(ours, theirs, strict=True)])
 
 
 def cell(row: str, column: str, printed: tuple[float, float] | None, ours: float, sem: float | None) -> Cell:
@@ -76,22 +76,52 @@ def cell(row: str, column: str, printed: tuple[float, float] | None, ours: float
     return Cell(row, column, mean, ours, sem, "agrees" if abs(ours - mean) <= allowed else "differs")
 
 
+def with_our_spread(mean: float, sem: float | None, seeds: int) -> tuple[float, float]:
+    """A mean printed without its deviation: the paper's seeds are taken to spread as ours do."""
+    return mean, (sem or 0.0) * math.sqrt(seeds)
+
+
+def mean_sem(values: Sequence[float] | Floats) -> tuple[float, float | None]:
+    """Mean and standard error over seeds."""
+    array = np.asarray(values, dtype=np.float64)
+    return float(array.mean()), float(array.std(ddof=1) / math.sqrt(len(array))) if len(array) > 1 else None
+
+
+def growth_exponent(sizes: Sequence[float], values: Floats) -> tuple[float, float | None]:
+    """The slope of log mean(values) against log size, values (seeds, sizes), and its jackknife standard error over seeds.
+
+    Means below 1 count as 1, so that a difference lost in noise does not break the fit.
+    """
+    spread = np.log(sizes) - np.mean(np.log(sizes))
+
+    def slope(means: Floats) -> Floats:
+        fitted: Floats = np.log(np.maximum(means, 1.0)) @ spread / (spread @ spread)
+        return fitted
+
+    n = len(values)
+    if n < 2:
+        return float(slope(values.mean(axis=0))), None
+    left_out = slope((values.sum(axis=0) - values) / (n - 1))
+    return float(slope(values.mean(axis=0))), float(math.sqrt((n - 1) * left_out.var()))
+
+
 def percent_cells(rows: Sequence[Row], paper: Mapping[tuple[str, str], tuple[float, float]]) -> list[Cell]:
     """A cell for each row's percent of LinUCB."""
     return [cell(r["row"], r["column"], paper.get((r["row"], r["column"])), r["percent"], r["percent_sem"]) for r in rows]
 
 
 def plot_regret(rows: Sequence[Row], axes: Any) -> None:
-    """Regret over rounds with bands of two standard errors, one line per row."""
+    """Regret over rounds with bands of two standard errors; a row may bring a ``label`` and a ``style`` of its own."""
     for row in rows:
         curves = np.array([run.curve for run in row["runs"]])
         rounds = row.get("rounds", ROUNDS)
         at = np.linspace(rounds / curves.shape[1], rounds, curves.shape[1])
         mean = curves.mean(axis=0)
-        (line,) = axes.plot(at, mean, lw=1.5, label=row.get("label", f"{row['row']}, {row['column']}"))
+        label = row.get("label", f"{row['row']}, {row['column']}")
+        (line,) = axes.plot(at, mean, lw=1.6, label=label, **row.get("style", {}))
         if len(curves) > 1:
             sem = curves.std(axis=0, ddof=1) / math.sqrt(len(curves))
-            axes.fill_between(at, mean - 2 * sem, mean + 2 * sem, color=line.get_color(), alpha=0.2, lw=0)
+            axes.fill_between(at, mean - 2 * sem, mean + 2 * sem, color=line.get_color(), alpha=0.08, lw=0)
     axes.set_xlabel("rounds")
-    axes.set_ylabel("regret against the best candidate")
-    axes.legend(fontsize=7)
+    axes.set_ylabel("regret against the best candidate (bands: two standard errors)")
+    axes.legend(fontsize=8)

@@ -54,13 +54,15 @@ def _statements() -> list[tuple[str, str, str, float, float]]:
         found.append(("epsilon", "AdaPrivate-TS Eq. 3.6 (sampling)", f"epsilon 1, q {rate:g}", 1.0, _eq_3_6(rate)))
     for batches in (1, 5, 20):
         for neighbours in privacy.NEIGHBOURS:
-            column = f"epsilon 5, {batches} batches, {neighbours}"
+            column = f"epsilon 5, {batches} {'batch' if batches == 1 else 'batches'}, {neighbours}"
             found.append(("epsilon", "AdaPrivate-TS Sec 6.1 (users)", column, 5.0, _user_clipping(batches, neighbours)))
     for epsilon in (1.0, 2.0, 5.0, 10.0):
         found.append(("epsilon", "AdaPrivate-TS Sec 6.3 (DP-SVD)", f"epsilon {epsilon:g}", epsilon, _dp_svd(epsilon)))
     for events, printed in ((1, 0.450), (5, 0.018), (10, 0.0045)):
         ours = privacy.zcdp_rho(5.0, DELTA) / privacy.group_rho(1.0, [events])
-        found.append(("number", "AdaPrivate-TS Sec 4.6 (groups)", f"rho, {events} events", printed, ours))
+        found.append(
+            ("number", "AdaPrivate-TS Sec 4.6 (groups)", f"rho, {events} event{'s' * (events > 1)}", printed, ours)
+        )
     for mu, printed in ((1, 4.88), (5, 35.57), (10, 96.71)):
         found.append(
             ("number", "Ou et al. (GDP to epsilon)", f"mu {mu}, delta 1e-6", printed, privacy.gdp_epsilon(mu, 1e-6))
@@ -115,4 +117,4 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
     axes.set_xscale("log")
     axes.set_yticks(range(len(cells)), labels, fontsize=7)
     axes.invert_yaxis()
-    axes.set_xlabel("true epsilon / stated epsilon (red: more is lost than was promised)")
+    axes.set_xlabel("true epsilon / stated epsilon (red: more is lost than was promised; 0.01 stands for 0.01 or less)")

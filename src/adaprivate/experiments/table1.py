@@ -48,6 +48,10 @@ run = measured
 def compare(rows: Sequence[Row]) -> list[Cell]:
     """Levels, then the paired advantage of TS over UCB."""
     cells = percent_cells(rows, PRINTED)
+    cells += [
+        Cell(r["row"], f"{r['column']}, learned share", None, 100 * r["learned_share"], None, "not-in-paper") for r in rows
+    ]
+    cells.sort(key=lambda c: [r["row"] for r in rows].index(c.row))
     found = {(row["row"], row["column"]): row["runs"] for row in rows}
     baseline = found["LinUCB (not private)", "any epsilon"]
     for column, printed in ADVANTAGE.items():
@@ -56,4 +60,18 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     return cells
 
 
-plot = plot_regret
+_COLOURS = {"Random": "0.6", "LinUCB (not private)": "black", "Linear TS (not private)": "tab:green"}
+_SHADES = {"AdaPrivate-UCB": "Blues", "AdaPrivate-TS": "Reds"}
+
+
+def plot(rows: Sequence[Row], axes: Any) -> None:
+    """Regret over rounds: one colour per policy, darker with more privacy budget."""
+    from matplotlib import colormaps
+
+    def styled(row: Row) -> Row:
+        if row["row"] in _COLOURS:
+            return {**row, "label": row["row"], "style": {"color": _COLOURS[row["row"]]}}
+        depth = 0.35 + 0.2 * [f"epsilon {epsilon:g}" for epsilon in EPSILONS].index(row["column"])
+        return {**row, "style": {"color": colormaps[_SHADES[row["row"]]](depth)}}
+
+    plot_regret([styled(row) for row in rows], axes)

@@ -12,12 +12,12 @@ import pkgutil
 from collections.abc import Callable
 from functools import lru_cache
 from types import ModuleType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adaprivate import check
 from adaprivate.mechanisms.base import Mechanism
 from adaprivate.mechanisms.catalogue import Shape, ShapedPrefixSum, error_weight
-from adaprivate.mechanisms.contributions import EventSum, UserSum
+from adaprivate.mechanisms.contributions import Collector, EventSum, UserSum
 from adaprivate.mechanisms.gaussian import Gaussian
 from adaprivate.mechanisms.laplace import Laplace
 from adaprivate.mechanisms.noise import Noise, Secure, Simulated
@@ -25,7 +25,11 @@ from adaprivate.mechanisms.prefix import PrefixSum, Strategy
 from adaprivate.mechanisms.symmetric import GramSum, SymmetricGaussian, gram_rows
 from adaprivate.mechanisms.wishart import Wishart
 
+if TYPE_CHECKING:
+    from adaprivate.mechanisms.calibration import Calibration
+
 __all__ = [
+    "Collector",
     "EventSum",
     "Gaussian",
     "GramSum",
@@ -41,6 +45,7 @@ __all__ = [
     "SymmetricGaussian",
     "UserSum",
     "Wishart",
+    "calibrate",
     "error_weight",
     "examples",
     "gram_rows",
@@ -86,5 +91,12 @@ def strategies() -> dict[str, type[Strategy]]:
 def strategy(name: str, steps: int) -> Strategy:
     """The strategy of this name for so many batches, with its default parameters."""
     known = strategies()
-    build: Callable[[int], Strategy] = known[check.one_of("noise", name, sorted(known))]
-    return build(check.whole("batches", steps, at_least=1))
+    build: Callable[[int], Strategy] = known[check.one_of("name", name, sorted(known))]
+    return build(check.whole("steps", steps, at_least=1))
+
+
+def calibrate(*arguments: Any, **options: Any) -> Calibration:
+    """The least noise for (epsilon, delta); see :func:`adaprivate.mechanisms.calibration.calibrate`."""
+    from adaprivate.mechanisms import calibration
+
+    return calibration.calibrate(*arguments, **options)

@@ -36,13 +36,15 @@ class Blt(Strategy):
     """Buffers fitted to the number of steps: the least worst-case error that so many can give to one participation."""
 
     name = "blt"
-    tight = False
 
     def __init__(self, steps: int, buffers: int = 4) -> None:
         self.steps = check.whole("steps", steps, at_least=1)
         self.buffers = check.whole("buffers", buffers, at_least=1, at_most=16)
         thetas, omegas = _fit(self.steps, self.buffers)
         self.thetas, self.omegas = np.array(thetas), np.array(omegas)
+
+    def attained(self, batches: int) -> bool:
+        return False  # its sensitivity includes a bound on rounding
 
     def start(self, dimension: int, exact: bool) -> BltState:
         shape = (self.buffers, dimension)

@@ -45,10 +45,10 @@ class Calibration:
     def facts(self) -> list[tuple[str, float | None, str]]:
         """Name, value and meaning of each number, for people."""
         found = [
-            ("sigma", self.sigma, "standard deviation of the noise on every released row: exact"),
+            ("sigma", self.sigma, "standard deviation of the noise on every released row"),
             ("mu", self.mu, "Gaussian-DP parameter"),
-            ("rho", self.rho, "zCDP budget that Eq. 2.8 would take for the same (epsilon, delta)"),
-            ("sigma (Eq. 2.8)", self.sigma_zcdp, "what the looser zCDP calibration adds"),
+            ("rho", self.rho, "zCDP budget of Eq. 2.8 of AdaPrivate-TS for the same (epsilon, delta)"),
+            ("sigma by zCDP", self.sigma_zcdp, "what the looser Eq. 2.8 of AdaPrivate-TS would add"),
         ]
         if self.sampling_rate is not None:
             rescaled = self.sigma / self.sampling_rate
@@ -83,7 +83,7 @@ def participation(
     return privacy.users(clip or 0.0, batches_per_user or 0, neighbours, separation)
 
 
-def calibration(
+def calibrate(
     epsilon: float,
     delta: float,
     *,
@@ -112,10 +112,12 @@ def calibration(
         reach = protected.sensitivity
         prefix: tuple[float, ...] = ()
     else:
-        strategy = mechanisms.strategy(noise, batches)
+        check.one_of("noise", noise, sorted(mechanisms.strategies()))
+        strategy = mechanisms.strategy(noise, check.whole("batches", batches, at_least=1))
         reach = protected.change * strategy.sensitivity(protected.batches, protected.separation)
         prefix = tuple(strategy.prefix_std().tolist())
-    price: Price = GaussianPrice(mu)
+    attained = batches is None or strategy.attained(protected.batches)
+    price: Price = GaussianPrice(mu, exact=attained)
     sigma = reach / mu
     conditions: tuple[str, ...] = ("exact-noise",)
     if sampling_rate is not None:

@@ -177,7 +177,8 @@ class ShapedPrefixSum(Mechanism):
         noise: Noise,
         participation: Participation | None = None,
     ) -> None:
-        self.coordinates = shape
+        check.kind("shape", shape, Shape)
+        self.coordinates: Shape = shape
         self.dimension = shape.dimension
         self.noise = noise
         base = participation or privacy.events()
@@ -203,8 +204,11 @@ class ShapedPrefixSum(Mechanism):
         """A batch sum of events in the shape's coordinates, clipped there: enforces the condition "catalogue"."""
         return EventSum(self.dimension, noise=self.noise, centre=centre, shape=self.coordinates)
 
-    def release(self, value: Array) -> Floats:
-        return self.coordinates.unwhiten(self.inner.release(value))
+    def _ready(self) -> None:
+        self.inner._ready()
+
+    def _release(self, value: Array) -> Floats:
+        return self.coordinates.unwhiten(self.inner._release(value))
 
     def prefix_covariance(self, step: int) -> Floats:
         """Covariance of the noise in the running sum after this batch (0-based)."""

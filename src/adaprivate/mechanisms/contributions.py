@@ -9,14 +9,15 @@ The bounds survive each truncation exactly (docs/privacy.md, "Exact noise").
 from __future__ import annotations
 
 import math
-from typing import Protocol
+from abc import ABC, abstractmethod
+from typing import Any, Protocol
 
 import numpy as np
 
 from adaprivate import check
 from adaprivate.check import Array, Floats
 from adaprivate.mechanisms.noise import EVENT_BITS, Noise
-from adaprivate.privacy import UserLedger
+from adaprivate.privacy import Participation, UserLedger, events, users
 
 _REWARD_BITS = 30
 
@@ -24,15 +25,42 @@ _REWARD_BITS = 30
 class Shape(Protocol):
     """A public change of coordinates under which every playable feature vector has norm at most 1."""
 
+    @property
+    def dimension(self) -> int:
+        """The length of a feature vector."""
+
     def whiten(self, features: Floats) -> Floats:
         """The features in the coordinates where the noise is round."""
+
+
+class Collector(ABC):
+    """A sum whose bounds are enforced as it grows; a mechanism checks that they are the ones its price rests on."""
+
+    exact: bool
+    coordinates: object = None
+
+    @property
+    @abstractmethod
+    def enforces(self) -> tuple[str, ...]:
+        """The conditions of a guarantee that this sum upholds."""
+
+    @abstractmethod
+    def reach(self, neighbours: str) -> Participation:
+        """How one protected unit can touch what is taken from here."""
+
+    @abstractmethod
+    def take(self) -> Array:
+        """The sum, ready for ``release``; the next one starts empty."""
 
 
 class _Contribution:
     def __init__(self, dimension: int, noise: Noise, centre: float, shape: Shape | None) -> None:
         self.dimension = check.whole("dimension", dimension, at_least=1)
+        check.kind("noise", noise, Noise)
         self.exact = noise.exact
         self.shape = shape
+        if shape is not None:
+            check.expect(shape.dimension == dimension, "shape.dimension", shape.dimension, f"== {dimension}")
         self.centre = check.real("centre", centre, at_least=0, at_most=1)
         self._grid_centre = round(self.centre * 2**_REWARD_BITS)
         self.clipped = 0
@@ -66,11 +94,12 @@ def _towards_zero(numerator: int, denominator: int) -> int:
     return numerator // denominator if numerator >= 0 else -(-numerator // denominator)
 
 
-class EventSum:
+class EventSum(Collector):
     """The sum over one batch of events, for event-level privacy."""
 
     def __init__(self, dimension: int, *, noise: Noise, centre: float = 0.0, shape: Shape | None = None) -> None:
         self._contribution = _Contribution(dimension, noise, centre, shape)
+        self.exact, self.coordinates = noise.exact, shape
         self._total = self._contribution.zero()
 
     def add(self, features: object, reward: object) -> None:
@@ -88,13 +117,15 @@ class EventSum:
 
     def restore(self, state: Array) -> None:
         """Continue from an earlier :meth:`state`."""
-        check.expect(state.shape == (self._contribution.dimension,), "state.shape", state.shape, "that of the sum")
-        self._total = state.copy()
+        check.expect(np.shape(state) == self._total.shape, "state.shape", np.shape(state), f"== {self._total.shape}")
+        self._total = np.array(state, dtype=self._total.dtype)
 
     @property
     def enforces(self) -> tuple[str, ...]:
-        """The conditions of a guarantee that this sum upholds."""
         return self._contribution.enforces
+
+    def reach(self, neighbours: str) -> Participation:
+        return events()
 
     @property
     def clipped(self) -> int:
@@ -102,7 +133,7 @@ class EventSum:
         return self._contribution.clipped
 
 
-class UserSum:
+class UserSum(Collector):
     """The sum over one batch of per-user contributions, each clipped to norm ``clip``, for user-level privacy.
 
     A user enters at most ``batches`` batches, ``separation`` apart; further events are dropped.
@@ -120,6 +151,7 @@ class UserSum:
         shape: Shape | None = None,
     ) -> None:
         self._contribution = _Contribution(dimension, noise, centre, shape)
+        self.exact, self.coordinates = noise.exact, shape
         self.clip = check.real("clip", clip, above=2.0**-EVENT_BITS)
         self.ledger = UserLedger(batches, separation)
         self.batch = 0
@@ -162,5 +194,20 @@ class UserSum:
 
     @property
     def enforces(self) -> tuple[str, ...]:
-        """The conditions of a guarantee that this sum upholds."""
         return (*self._contribution.enforces, "user-clip", "user-batches")
+
+    def reach(self, neighbours: str) -> Participation:
+        return users(self.clip, self.ledger.batches, neighbours, self.ledger.separation)
+
+    def state(self) -> dict[str, object]:
+        """Everything, for storage: private."""
+        waiting = {user: [str(v) if self.exact else float(v) for v in vector] for user, vector in self._users.items()}
+        return {"batch": self.batch, "dropped": self.dropped, "ledger": self.ledger.state(), "users": waiting}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from an earlier :meth:`state`."""
+        check.expect(isinstance(state, dict) and "ledger" in state, "state", state, "to be what state() gave")
+        self.ledger.restore(state["ledger"])
+        self.batch, self.dropped = int(state["batch"]), int(state["dropped"])
+        kind, convert = (object, int) if self.exact else (np.float64, float)
+        self._users = {user: np.array([convert(v) for v in vector], dtype=kind) for user, vector in state["users"].items()}

@@ -27,6 +27,9 @@ class Independent(Strategy):
     def __init__(self, steps: int) -> None:
         self.steps = check.whole("steps", steps, at_least=1)
 
+    def attained(self, batches: int) -> bool:
+        return True
+
     def start(self, dimension: int, exact: bool) -> IndependentState:
         return IndependentState(np.zeros(dimension))
 

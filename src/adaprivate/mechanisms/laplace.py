@@ -8,7 +8,7 @@ import math
 from adaprivate import check, privacy
 from adaprivate.check import Array, Floats
 from adaprivate.mechanisms.base import Mechanism
-from adaprivate.mechanisms.noise import COEFFICIENT_BITS, Noise, whole_numbers
+from adaprivate.mechanisms.noise import COEFFICIENT_BITS, Noise, plain_numbers, whole_numbers
 from adaprivate.privacy import Participation, Price, PurePrice
 
 
@@ -33,6 +33,7 @@ class Laplace(Mechanism):
     ) -> None:
         self.dimension = check.whole("dimension", dimension, at_least=1)
         self.epsilon = check.real("epsilon", epsilon, above=0)
+        check.kind("noise", noise, Noise)
         self.noise = noise
         self.participation = participation or privacy.events()
         check.expect(self.participation.batches == 1, "participation.batches", self.participation.batches, "== 1")
@@ -49,13 +50,15 @@ class Laplace(Mechanism):
     def price(self) -> Price:
         return PurePrice(self.epsilon)
 
-    def release(self, value: Array) -> Floats:
+    def _ready(self) -> None:
         check.expect(not self._released, "releases", 2, "<= 1: a second release of the same data costs again")
+
+    def _release(self, value: Array) -> Floats:
         shape = (self.dimension,)
         if self.noise.exact:
             prepared: Array = whole_numbers("value", value, shape) * 2**COEFFICIENT_BITS
         else:
-            prepared = check.floats("value", value, shape)
+            prepared = plain_numbers("value", value, shape)
         noisy = self.noise.laplace(prepared, self.scale)
         self._released = True
         return noisy

@@ -128,14 +128,28 @@ def whole_numbers(name: str, value: object, shape: tuple[int, ...]) -> Array:
     check.expect(array.shape == shape, f"{name}.shape", array.shape, f"== {shape}")
     if array.dtype.kind == "f":
         check.floats(name, array, array.shape)
-    kinds = array.dtype.kind in "iu" or (array.dtype == object and all(isinstance(v, int) for v in array.ravel()))
+    whole = array.dtype == object and all(isinstance(v, int) and not isinstance(v, bool) for v in array.ravel())
     check.expect(
-        kinds, f"{name}.dtype", str(array.dtype), "to be whole numbers of the grid (take them from EventSum or UserSum)"
+        whole, f"{name}.dtype", str(array.dtype), "to be whole numbers of the grid (dtype object), or release a collector"
     )
     integers = np.array([int(v) for v in array.ravel()], dtype=object).reshape(shape)
     for index, entry in enumerate(integers.ravel()):
         check.expect(abs(entry) < _LARGEST, f"{name}[{index}]", entry, f"to be smaller than {_LARGEST} in size")
     return integers
+
+
+def plain_numbers(name: str, value: object, shape: tuple[int, ...]) -> Floats:
+    """Floats of this shape for simulated noise; whole numbers of the grid, as exact collectors give them, are refused."""
+    mixed = isinstance(value, np.ndarray) and value.dtype == object
+    check.expect(not mixed, f"{name}.dtype", "object", "to be numbers: this sum was made for exact noise")
+    return check.floats(name, value, shape)
+
+
+def expect_fine_grid(noise_multiplier: float, scale: float, noise: Noise) -> None:
+    """Refuse noise so small that the grid of exact noise would show."""
+    check.kind("noise", noise, Noise)
+    fine = not noise.exact or scale * 2**NOISE_BITS >= 2**20
+    check.expect(fine, "noise_multiplier", noise_multiplier, "large enough for noise of 2^-20 or more")
 
 
 def _add(values: Array, scale: float | Floats, sampler: Any) -> Floats:

@@ -16,7 +16,7 @@ import numpy as np
 from adaprivate import check, privacy
 from adaprivate.check import Array, Floats
 from adaprivate.mechanisms.base import Mechanism
-from adaprivate.mechanisms.noise import COEFFICIENT_BITS, Noise, whole_numbers
+from adaprivate.mechanisms.noise import COEFFICIENT_BITS, Noise, expect_fine_grid, plain_numbers, whole_numbers
 from adaprivate.privacy import GaussianPrice, Participation, Price
 
 
@@ -29,9 +29,11 @@ class Strategy(ABC):
     """
 
     name: ClassVar[str]
-    tight: ClassVar[bool] = True
-    """Whether the sensitivity of one participation is attained, so that the price is exact."""
     steps: int
+
+    def attained(self, batches: int) -> bool:
+        """Whether the sensitivity of so many participations is attained, so that the price is exact."""
+        return batches == 1
 
     @property
     def rows(self) -> int:
@@ -111,6 +113,9 @@ class PrefixSum(Mechanism):
         participation: Participation | None = None,
         scales: Floats | None = None,
     ) -> None:
+        check.kind("strategy", strategy, Strategy)
+        check.kind("noise", noise, Noise)
+        check.kind("participation", participation or privacy.events(), Participation)
         self.strategy = strategy
         self.dimension = check.whole("dimension", dimension, at_least=1)
         self.noise_multiplier = check.real("noise_multiplier", noise_multiplier, above=0)
@@ -120,24 +125,29 @@ class PrefixSum(Mechanism):
         check.expect(bool((self.scales > 0).all()), "scales", self.scales.tolist(), "> 0")
         reach = strategy.sensitivity(self.participation.batches, self.participation.separation)
         self.row_std = self.noise_multiplier * self.participation.change * reach * (1 + 2.0**-50)  # products round up
+        expect_fine_grid(self.noise_multiplier, self.row_std * float(self.scales.min()), noise)
         self.state = PrefixState(0, strategy.start(self.dimension, noise.exact))
 
     @property
     def price(self) -> Price:
         smallest = self.row_std * float(self.scales.min())
         slack = self.noise.slack(smallest, self.strategy.rows * self.dimension)
-        return GaussianPrice(1 / self.noise_multiplier, slack, self.strategy.tight and self.participation.batches == 1)
+        return GaussianPrice(1 / self.noise_multiplier, slack, self.strategy.attained(self.participation.batches))
 
-    def release(self, value: Array) -> Floats:
-        """Take the next batch's sum and return the noisy running sum; refuses more batches than the strategy covers.
+    def _ready(self) -> None:
+        check.expect(
+            self.state.step < self.strategy.steps,
+            "releases",
+            self.state.step + 1,
+            f"<= {self.strategy.steps}, the strategy's steps",
+        )
 
-        With exact noise the increment must be whole numbers of the grid, as ``EventSum`` and ``UserSum`` give them.
-        """
+    def _release(self, value: Array) -> Floats:
+        """Take the next batch's sum and return the noisy running sum."""
         step, stream = self.state
-        check.expect(step < self.strategy.steps, "releases", step + 1, f"<= {self.strategy.steps}, the strategy's steps")
         shape = (self.dimension,)
         increment = (
-            whole_numbers("increment", value, shape) if self.noise.exact else check.floats("increment", value, shape)
+            whole_numbers("increment", value, shape) if self.noise.exact else plain_numbers("increment", value, shape)
         )
         rows, stream = self.strategy.encode(stream, step, increment)
         prefix, stream = self.strategy.decode(stream, step, self.noise.gaussian(rows, self.row_std * self.scales))

@@ -14,7 +14,8 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Array, Floats
 from adaprivate.mechanisms.base import Mechanism
-from adaprivate.mechanisms.noise import COEFFICIENT_BITS, EVENT_BITS, Noise, whole_numbers
+from adaprivate.mechanisms.contributions import Collector
+from adaprivate.mechanisms.noise import COEFFICIENT_BITS, EVENT_BITS, Noise, expect_fine_grid, whole_numbers
 from adaprivate.privacy import GaussianPrice, Participation, Price
 from adaprivate.privacy.participation import NEIGHBOURS
 
@@ -64,16 +65,22 @@ def gram_rows(neighbours: str, row_norm: float = 1.0) -> Participation:
     )
 
 
-class GramSum:
+class GramSum(Collector):
     """The Gram matrix of people's rows, one row of norm at most 1 each, for SymmetricGaussian and Wishart.
 
     Longer rows are clipped and counted; a second row of the same person is refused. For exact noise rows are truncated
     towards zero to multiples of 2^-10, so that their products are whole numbers of 2^-20 and no sum is ever rounded.
     """
 
-    enforces = ("user-clip", "user-batches")
+    @property
+    def enforces(self) -> tuple[str, ...]:
+        return ("user-clip", "user-batches")
+
+    def reach(self, neighbours: str) -> Participation:
+        return gram_rows(neighbours)
 
     def __init__(self, dimension: int, *, noise: Noise) -> None:
+        check.kind("noise", noise, Noise)
         self.dimension = check.whole("dimension", dimension, at_least=1)
         self.exact = noise.exact
         self.clipped = 0
@@ -83,7 +90,8 @@ class GramSum:
     def add(self, person: str, row: object) -> None:
         """Count one person's row."""
         v = check.floats("row", row, (self.dimension,))
-        check.expect(person not in self._people, "rows of a person", 2, "== 1")  # and do not name them
+        check.expect(isinstance(person, str) and person != "", "person", type(person).__name__, "to be a non-empty str")
+        check.expect(person not in self._people, "row", "a second one of the same person", "to be the only one")
         norm = float(np.linalg.norm(v))
         if norm > 1:
             self.clipped += norm > 1 + 1e-9  # rounding of a unit vector is not worth a report
@@ -126,6 +134,10 @@ class SymmetricGaussian(Mechanism):
         self.sigma = self.noise_multiplier * participation.change * (1 + 2.0**-50)  # products round up
         # sqrt(0.5) is above one half's root as a float, and the next float up covers the product's rounding.
         self.off_diagonal = math.nextafter(self.sigma * math.sqrt(0.5), math.inf)
+        expect_fine_grid(self.noise_multiplier, self.off_diagonal, noise)
+        check.expect(
+            participation.unit in ("user", "joint"), "participation.unit", participation.unit, "== user: see gram_rows"
+        )
         self._released = False
 
     @property
@@ -138,8 +150,10 @@ class SymmetricGaussian(Mechanism):
         slack = self.noise.slack(self.sigma, self.dimension) + self.noise.slack(self.off_diagonal, off)
         return GaussianPrice(1 / self.noise_multiplier, slack)
 
-    def release(self, value: Array) -> Floats:
+    def _ready(self) -> None:
         check.expect(not self._released, "releases", 2, "<= 1: a second release of the same data costs again")
+
+    def _release(self, value: Array) -> Floats:
         upper = np.triu_indices(self.dimension)
         if self.noise.exact:
             whole = whole_numbers("value", value, self.shape)

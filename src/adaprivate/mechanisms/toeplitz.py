@@ -32,6 +32,9 @@ class Toeplitz(History):
     def row(self, step: int) -> Floats:
         return self.coefficients[: step + 1]
 
+    def attained(self, batches: int) -> bool:
+        return True
+
     def sensitivity(self, batches: int = 1, separation: int = 1) -> float:
         width = len(self.coefficients)
         batches = min(batches, -(-self.steps // separation))

@@ -36,6 +36,7 @@ class Wishart(Mechanism):
         row_norm: float = 1.0,
         releases: int = 1,
     ) -> None:
+        check.kind("noise", noise, Noise)
         check.expect(
             not noise.exact, "noise", type(noise).__name__, "to be Simulated (for exact noise: symmetric-gaussian)"
         )
@@ -48,6 +49,9 @@ class Wishart(Mechanism):
         reach = gram_rows(participation.neighbours, self.row_norm).change
         check.real("participation.change", participation.change, at_most=reach * (1 + 1e-12))
         check.expect(participation.batches == 1, "participation.batches", participation.batches, "== 1: use releases")
+        check.expect(
+            participation.unit in ("user", "joint"), "participation.unit", participation.unit, "== user: see gram_rows"
+        )
         self._released = 0
 
     @property
@@ -63,8 +67,10 @@ class Wishart(Mechanism):
         """The noise's mean is this multiple of the identity; subtracting it makes the release unbiased."""
         return self.degrees * self.row_norm**2
 
-    def release(self, value: Array) -> Floats:
+    def _ready(self) -> None:
         check.expect(self._released < self.releases, "releases", self._released + 1, f"<= {self.releases}")
+
+    def _release(self, value: Array) -> Floats:
         matrix = symmetric("value", value, self.dimension)
         noise = np.zeros(self.shape)
         for start in range(0, self.degrees, _BLOCK):

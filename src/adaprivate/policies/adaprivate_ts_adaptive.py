@@ -31,7 +31,8 @@ class AdaPrivateTSAdaptive(AdaPrivateTS):
 
     @property
     def exploration(self) -> float:
-        return 1 + self.noise_multiplier / math.sqrt(self.dimension) if self.tuned else self.v
+        sigma = self.noise_multiplier / self.inclusion
+        return 1 + sigma / math.sqrt(self.dimension) if self.tuned else self.v
 
     @property
     def exploration_decay(self) -> float:

@@ -1,6 +1,6 @@
 """AdaPrivate-TS-Amp: AdaPrivate-TS on a Poisson sample of the rewards of each batch.
 
-Paper: Riyazat & Ukwatta, AdaPrivate-TS, Sec 3.2.
+Paper: Riyazat & Ukwatta, AdaPrivate-TS, Sec 3.2, with the decay of Sec 3.3 for the last row of Table 4.
 Guarantee: (epsilon, delta), event, replace one reward, by docs/privacy.md "Poisson sampling".
 Deviates: the noise is exact for the sampled release; the published Eq. 3.6 understates the privacy loss and is reachable
     only as calibration="published-unsound", whose guarantee prints the epsilon it really gives.
@@ -13,14 +13,16 @@ from functools import cached_property
 from typing import ClassVar
 
 from adaprivate import check, privacy
-from adaprivate.policies.adaprivate_ts import AdaPrivateTS
+from adaprivate.policies.adaprivate_ts_adaptive import AdaPrivateTSAdaptive
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaPrivateTSAmp(AdaPrivateTS):
+class AdaPrivateTSAmp(AdaPrivateTSAdaptive):
     """Each reward enters its batch with probability ``sampling_rate``; sums are divided by it. Does not pay: see docs."""
 
     name: ClassVar[str] = "adaprivate-ts-amp"
+    v: float = 1.0
+    gamma: float = 1.0
     sampling_rate: float = 0.5
     calibration: str = "exact"
 
@@ -32,6 +34,7 @@ class AdaPrivateTSAmp(AdaPrivateTS):
         super().__post_init__()
         check.real("sampling_rate", self.sampling_rate, above=self.delta, at_most=1)
         check.expect(self.noise == "independent", "noise", self.noise, "== independent with sampling")
+        check.expect(self.statistics == "b", "statistics", self.statistics, "== b with sampling")
 
     @property
     def inclusion(self) -> float:

@@ -14,13 +14,15 @@ from adaprivate import check, mechanisms, privacy
 from adaprivate.check import Floats
 from adaprivate.mechanisms import Noise, PrefixSum
 from adaprivate.mechanisms.noise import SimulatedReplicas
+from adaprivate.policies.both import design_mechanism, with_design
 from adaprivate.policies.linear import Integers, LinearState, fresh
 from adaprivate.privacy import Guarantee
 
 CALIBRATIONS = ("zcdp", "exact")
 SCHEDULES = ("fixed", "growing")
-NOISE_PURPOSE = 10
-"""The purpose of the privacy-noise stream of a seed."""
+STATISTICS = ("b", "ab")
+NOISE_PURPOSE, DESIGN_NOISE_PURPOSE = 10, 11
+"""The purposes of the privacy-noise streams of a seed: that on b, and that on A."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,8 @@ class BatchedPolicy:
     noise: how the releases share noise, any strategy of ``adaprivate list mechanisms``.
     centre: a public constant taken off every reward. theta_0: a public prior guess of the parameter.
     forced_exploration: gamma of Sec 6.2 (0: off); a random candidate with probability min(1, d log t / (t gamma)).
+    statistics: "b", or "ab" to release A with noise too, half of the budget (rho, or mu^2) each. A's change by one event is
+    1 with "zcdp", as published, and sqrt(2) (a replaced row) with "exact". The guarantee is that of the noise on b.
     """
 
     name: ClassVar[str]
@@ -51,6 +55,7 @@ class BatchedPolicy:
     centre: float = 0.0
     theta_0: tuple[float, ...] | None = None
     forced_exploration: float = 0.0
+    statistics: str = "b"
 
     def __post_init__(self) -> None:
         check.whole("dimension", self.dimension, at_least=1)
@@ -66,6 +71,7 @@ class BatchedPolicy:
         check.real("centre", self.centre, at_least=0, at_most=1)
         check.real("forced_exploration", self.forced_exploration, at_least=0)
         check.one_of("noise", self.noise, sorted(mechanisms.strategies()))
+        check.one_of("statistics", self.statistics, STATISTICS)
         if self.theta_0 is not None:
             check.floats("theta_0", self.theta_0, (self.dimension,))
             object.__setattr__(self, "theta_0", tuple(float(t) for t in self.theta_0))
@@ -103,9 +109,10 @@ class BatchedPolicy:
     @cached_property
     def noise_multiplier(self) -> float:
         """The standard deviation of the noise relative to what one reward can move."""
+        share = math.sqrt(len(self.statistics))  # rho, or mu^2, is split evenly between what is released
         if self.calibration == "zcdp":
-            return privacy.zcdp_sigma(self.epsilon, self.delta)
-        return privacy.gaussian_sigma(self.epsilon, self.delta)
+            return share * privacy.zcdp_sigma(self.epsilon, self.delta)
+        return share * privacy.gaussian_sigma(self.epsilon, self.delta)
 
     def mechanism(self, noise: Noise, replicas: int = 1) -> PrefixSum:
         """The release of the reward statistic (of several independent replicas side by side, for simulation)."""
@@ -117,16 +124,25 @@ class BatchedPolicy:
         )
 
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
-        """The noise of every release (seeds, batches, d), each seed's as if it were drawn alone."""
-        source = SimulatedReplicas([(seed, NOISE_PURPOSE) for seed in seeds])
-        release = self.mechanism(source, len(seeds))
-        silence = np.zeros(self.dimension * len(seeds))
-        table = np.array([release.release(silence) for _ in self.ends]) / self.inclusion
-        return np.ascontiguousarray(table.reshape(len(self.ends), len(seeds), self.dimension).swapaxes(0, 1))
+        """The noise of every release (seeds, batches, d), then A's with "ab", each seed's as if it were drawn alone."""
+        release = self.mechanism(SimulatedReplicas([(seed, NOISE_PURPOSE) for seed in seeds]), len(seeds))
+        table = _released_noise(release, len(seeds)) / self.inclusion
+        if self.statistics == "b":
+            return np.ascontiguousarray(table)
+        design = design_mechanism(
+            SimulatedReplicas([(seed, DESIGN_NOISE_PURPOSE) for seed in seeds]),
+            strategy=self.noise,
+            batches=len(self.ends),
+            dimension=self.dimension,
+            noise_multiplier=self.noise_multiplier,
+            neighbours="replace" if self.calibration == "exact" else "add-remove",
+            replicas=len(seeds),
+        )
+        return np.concatenate([table, _released_noise(design, len(seeds))], axis=2)
 
     def start(self, noise: Floats, ends: Integers | None = None) -> LinearState:
         """The state before the first round, given the noise of each release."""
-        return fresh(
+        state = fresh(
             self.kind,
             dimension=self.dimension,
             ridge=self.ridge,
@@ -139,6 +155,10 @@ class BatchedPolicy:
             ends=self.ends if ends is None else ends,
             noise=noise,
         )
+        if self.statistics == "b":
+            return state
+        check.expect(ends is None, "statistics", self.statistics, "== b with exact noise")
+        return with_design(state, self.ridge)
 
     def price(self) -> privacy.Price:
         """What one reward pays over the whole run."""
@@ -147,7 +167,7 @@ class BatchedPolicy:
     def guarantee(self, *, exact_noise: bool = False) -> Guarantee:
         """What the policy promises; with simulated noise, that it be exact and secret is left to the caller."""
         own = ("exact-noise", "secret-noise") if exact_noise else ()
-        nominal = None if self.calibration == "exact" else self.epsilon
+        nominal = None if self.calibration == "exact" and self.statistics == "b" else self.epsilon
         return privacy.guarantee(
             self.price(),
             privacy.events(),
@@ -155,4 +175,12 @@ class BatchedPolicy:
             enforced=("reward-range", "feature-norm", "one-batch", "public-schedule", *own),
             conditions=("exact-noise", *(("secret-sample",) if self.inclusion < 1 else ())),
             nominal_epsilon=nominal,
+            simulated=not exact_noise,
         )
+
+
+def _released_noise(mechanism: PrefixSum, replicas: int) -> Floats:
+    """What the mechanism releases of nothing: (replicas, releases, width)."""
+    steps = mechanism.strategy.steps
+    table = np.array([mechanism.release(np.zeros(mechanism.dimension)) for _ in range(steps)])
+    return table.reshape(steps, replicas, -1).swapaxes(0, 1)

@@ -73,6 +73,9 @@ class Policy:
         """How many feature vectors were longer than 1 and were clipped."""
         self.round = 0
         """How many rounds have been learned."""
+        self.version = 0
+        """How many batches have been released."""
+        self._ends = frozenset(settings.ends.tolist()) if isinstance(settings, BatchedPolicy) else frozenset()
         self._open: Decision | None = None
         key = secrets.randbits(128) if seed is None else check.whole("seed", seed, at_least=0)
         self._rng = streams(key, EXPLORATION_PURPOSE, CHOICE_PURPOSE)
@@ -84,18 +87,12 @@ class Policy:
         self.state = settings.start(np.zeros((0, settings.dimension)), np.zeros(0, dtype=np.int64))
         self._mechanism = settings.mechanism(noise)
         self._batch = EventSum(settings.dimension, noise=noise, centre=settings.centre)
-        self._ends = frozenset(settings.ends.tolist())
 
     @property
     def guarantee(self) -> Guarantee | None:
         """What this policy promises, and what that rests on; None when it is not private."""
         statement: Guarantee | None = self.settings.guarantee(exact_noise=self.noise is not None)
         return statement
-
-    @property
-    def version(self) -> int:
-        """How many batches have been released."""
-        return int(self.state.counts[BATCH])
 
     def decide(self, candidates: object) -> Decision:
         """Choose one of the rows of ``candidates`` (K, dimension). An earlier decision still open counts as unrewarded."""
@@ -115,9 +112,11 @@ class Policy:
             check.floats("candidates", candidates, (None, dimension))  # names the entry
             raise check.InputError("Expected candidates to have norms that are finite.")
         action = code & 0xFFFFFFFF
-        self.clipped += code >> 32
-        self._open = Decision(action, self.version, None, self.round, offered[action])
-        return self._open
+        if code != action:
+            self.clipped += code >> 32
+        # tuple.__new__ is what Decision(...) does, in half the time
+        self._open = decision = tuple.__new__(Decision, (action, self.version, None, self.round, offered[action]))
+        return decision
 
     def learn(self, decision: Decision, reward: float | None) -> None:
         """Learn the reward (0 to 1) of the open decision; ``None`` when there is none: it counts as the public centre."""
@@ -133,8 +132,10 @@ class Policy:
         _learn(self.state, features, value, self._rng)
         self._open = None
         self.round += 1
-        if self.noise is not None and self.round in self._ends:
-            self._publish()
+        if self.round in self._ends:
+            if self.noise is not None:
+                self._publish()
+            self.version += 1
 
     def _publish(self) -> None:
         """Release the batch with exact noise, as the compiled update does with simulated noise."""
@@ -155,6 +156,7 @@ class Policy:
             "settings": dataclasses.asdict(self.settings),
             "exact": self.noise is not None,
             "round": self.round,
+            "version": self.version,
             "clipped": self.clipped,
             "open": None if self._open is None else [*self._open[:4], self._open.features.tolist()],
             "whole": [key for key, leaf in arrays.items() if leaf.dtype == object],
@@ -214,7 +216,7 @@ def load(path: str | Path) -> Policy:
     )
     loaded.state = _rebuilt(loaded.state, part("state"))
     loaded._rng = next(part("rng"))
-    loaded.round, loaded.clipped = about["round"], about["clipped"]
+    loaded.round, loaded.version, loaded.clipped = about["round"], about["version"], about["clipped"]
     if about["open"] is not None:
         action, version, propensity, round_, features = about["open"]
         loaded._open = Decision(action, version, propensity, round_, np.array(features))

@@ -33,6 +33,9 @@ class GdpFilter:
         self._limit = Fraction(self.mu) ** 2
         self._spent = Fraction(0)
 
+    def __repr__(self) -> str:
+        return f"GdpFilter(mu={self.mu:g}, spent={self.spent:g}, remaining={self.remaining:g})"
+
     @property
     def spent(self) -> float:
         """The mu spent so far. Not a guarantee of its own: the budget is."""
@@ -63,8 +66,11 @@ class GdpFilter:
     @classmethod
     def restored(cls, state: dict[str, str | float]) -> GdpFilter:
         """A filter that continues from an earlier :meth:`state`."""
-        restored = cls(float(state["mu"]))
-        restored._spent = Fraction(state["spent_squared"])
+        try:
+            restored = cls(float(state["mu"]))
+            restored._spent = Fraction(state["spent_squared"])
+        except (KeyError, TypeError, ValueError):
+            raise check.InputError(f"Expected state={state!r} to be what state() gave.") from None
         check.expect(0 <= restored._spent <= restored._limit, "spent_squared", state["spent_squared"], "within the budget")
         return restored
 

@@ -39,7 +39,8 @@ class Guarantee:
     """A differential-privacy statement with the conditions it rests on.
 
     ``exact``: no smaller epsilon holds at this delta. ``nominal_epsilon``: what a published calibration aimed at, where
-    that differs. ``mu``: the Gaussian-DP parameter, ``None`` where the mechanism has none.
+    that differs. ``mu``: the Gaussian-DP parameter, ``None`` where the mechanism has none. ``simulated``: the noise came
+    from a seed, so nobody is protected; the statement is that of the same release with exact, secret noise.
     """
 
     unit: str
@@ -52,6 +53,7 @@ class Guarantee:
     enforced: tuple[str, ...] = ()
     exact: bool = True
     nominal_epsilon: float | None = None
+    simulated: bool = False
 
     def __post_init__(self) -> None:
         check.one_of("unit", self.unit, UNITS)
@@ -69,6 +71,10 @@ class Guarantee:
     def sentence(self) -> str:
         """The statement in plain English."""
         neighbour = "different" if self.neighbours == "replace" else "left out or added"
+        opening = (
+            "SIMULATED NOISE, NOBODY IS PROTECTED. With exact, secret noise this would protect" if self.simulated else ""
+        )
+        opening = opening or "This protects"
         odds = math.exp(self.epsilon) if self.epsilon < 700 else math.inf
         bound = (
             f"no observer can become more than {odds:.4g} times as likely to reach any conclusion"
@@ -77,7 +83,7 @@ class Guarantee:
         )
         rest = f", except with an additional probability of at most {self.delta:g}" if self.delta > 0 else ""
         text = (
-            f"This protects {self.protects}: had that been {neighbour}, {bound} from everything released{rest} "
+            f"{opening} {self.protects}: were that information {neighbour}, {bound} from everything released{rest} "
             f"(epsilon = {self.epsilon:.4g}, delta = {self.delta:g}, {self.unit}-level)."
         )
         if self.nominal_epsilon is not None:
@@ -113,7 +119,9 @@ class Guarantee:
         known = {field.name for field in dataclasses.fields(cls)}
         check.expect(set(fields) <= known, "fields", sorted(set(fields) - known), "to be none but those of a guarantee")
         required = {f.name for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
-        check.expect(required <= set(fields), "missing fields", sorted(required - set(fields)), "to be empty")
+        check.expect(
+            required <= set(fields), "fields", sorted(fields), "to include " + ", ".join(sorted(required - set(fields)))
+        )
         guarantee = cls(**fields)
         check.expect(sentence in (None, guarantee.sentence), "sentence", sentence, "to say what the fields say")
         return guarantee
@@ -127,12 +135,16 @@ def guarantee(
     enforced: Collection[str] = (),
     conditions: Collection[str] = (),
     nominal_epsilon: float | None = None,
+    simulated: bool = False,
 ) -> Guarantee:
     """State what this price buys one participating unit at ``delta``.
 
     ``enforced`` names the conditions that code upholds; every other one, of the participation or of ``conditions``, is
     printed as the caller's to keep.
     """
+    check.kind("price", price, Price)
+    check.kind("participation", participation, Participation)
+    check.expect(not isinstance(enforced, str), "enforced", enforced, "to be several names")
     names = [*dict.fromkeys([*participation.conditions, *conditions])]
     for name in [*names, *enforced]:
         check.one_of("condition", name, CONDITIONS)
@@ -147,4 +159,5 @@ def guarantee(
         enforced=tuple(CONDITIONS[name] for name in CONDITIONS if name in enforced),
         exact=price.exact_at(delta),
         nominal_epsilon=nominal_epsilon,
+        simulated=simulated,
     )

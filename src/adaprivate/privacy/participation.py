@@ -47,6 +47,22 @@ class Participation:
         """The l2 change of all batch sums together: what independent noise on every batch must cover."""
         return self.change * math.sqrt(self.batches)
 
+    def allows(self, reach: Participation) -> bool:
+        """Whether a unit that touches the stream like ``reach`` stays within this participation."""
+        return (
+            self.unit == reach.unit
+            and self.neighbours == reach.neighbours
+            and reach.change <= self.change
+            and reach.batches <= self.batches
+            and (self.batches == 1 or reach.separation >= self.separation)
+        )
+
+    @property
+    def summary(self) -> str:
+        """In a few words."""
+        text = f"one {self.unit} ({self.neighbours}) moves a sum by at most {self.change:g}"
+        return text if self.batches == 1 else f"{text}, in at most {self.batches} batches, {self.separation} apart"
+
 
 _STREAM = ("public-schedule", "public-features", "secret-noise", "no-replay")
 
@@ -175,6 +191,7 @@ class UserLedger:
 
     def admit(self, user: str, batch: int) -> bool:
         """Whether this user's event may enter this batch; a first admission to a batch is counted."""
+        check.expect(isinstance(user, str) and user != "", "user", type(user).__name__, "to be a non-empty str")
         batch = check.whole("batch", batch, at_least=0)
         count, last = self._entered.get(user, (0, -1))
         check.expect(batch >= last, "batch", batch, f">= {last}, the batch this user was last in")
@@ -191,4 +208,9 @@ class UserLedger:
 
     def restore(self, state: dict[str, tuple[int, int]]) -> None:
         """Continue from an earlier :meth:`state`."""
-        self._entered = {str(user): (int(count), int(last)) for user, (count, last) in state.items()}
+        try:
+            self._entered = {str(user): (int(count), int(last)) for user, (count, last) in state.items()}
+        except (AttributeError, TypeError, ValueError):
+            raise check.InputError(
+                "Expected state to be what state() gave: {user: (batches entered, last of them)}."
+            ) from None

@@ -101,6 +101,10 @@ class SampledGaussianPrice(Price):
     sigma: float
     sampling_rate: float
 
+    def __post_init__(self) -> None:
+        check.real("sigma", self.sigma, above=0)
+        check.real("sampling_rate", self.sampling_rate, above=0, at_most=1)
+
     @property
     def mu(self) -> float:
         """Sampling never costs more than no sampling; the curve itself is not Gaussian."""
@@ -186,6 +190,9 @@ def compose(prices: Sequence[Price]) -> Price:
     Gaussian prices add in squares and pure ones add, both in closed form; a mixture is composed numerically
     (dp-accounting, losses rounded up).
     """
+    check.kind("prices", prices, list, tuple)
+    for price in prices:
+        check.kind("price", price, Price)
     check.expect(len(prices) > 0, "prices", list(prices), "to be non-empty")
     if len(prices) == 1:
         return prices[0]

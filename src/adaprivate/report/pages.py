@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from adaprivate.report.tables import number
+from adaprivate.report.tables import number, verdict_line
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
@@ -45,17 +45,22 @@ def write_page(
     """Write NAME.html (and NAME.svg) into the folder and refresh its index."""
     folder.mkdir(parents=True, exist_ok=True)
     figure = _figure(plot, rows, folder / f"{name}.svg") if plot else ""
-    lines = [
-        f"<tr><td>{html.escape(c.row)}<td>{html.escape(c.column)}<td class=n>{number(c.paper)}<td class=n>{number(c.ours)}"
-        f"<td class=n>{number(c.sem)}<td class='{c.verdict}'>{c.verdict}</tr>"
-        for c in cells
-    ]
-    paragraphs = "".join(f"<p>{html.escape(part)}</p>" for part in about.split("\n\n"))
+    with_sem = any(c.sem is not None for c in cells)
+    lines, previous = [], None
+    for c in cells:
+        label = html.escape(c.row) if c.row != previous else ""
+        sem = f"<td class=n>{number(c.sem)}" if with_sem else ""
+        numbers = f"<td class=n>{number(c.paper)}<td class=n>{number(c.ours)}{sem}"
+        lines.append(f"<tr><td>{label}<td>{html.escape(c.column)}{numbers}<td class='{c.verdict}'>{c.verdict}</tr>")
+        previous = c.row
+    plain = about.replace("*", "").replace("`", "")
+    paragraphs = "".join(f"<p>{html.escape(part)}</p>" for part in plain.split("\n\n"))
+    head = "<tr><th>what<th>where<th>paper<th>ours" + ("<th>standard error" if with_sem else "") + "<th>verdict</tr>"
     page = folder / f"{name}.html"
     page.write_text(
         f"<!doctype html><meta charset=utf-8><title>{name}</title><style>{_STYLE}</style><h1>{name}</h1>"
-        f"<p><em>{html.escape(source)}</em></p>{paragraphs}{figure}"
-        f"<table><tr><th><th><th>paper<th>ours<th>sem<th>verdict</tr>{''.join(lines)}</table>\n",
+        f"<p><em>{html.escape(source)}</em></p>{paragraphs}<p>{verdict_line(cells)}.</p>{figure}"
+        f"<table>{head}{''.join(lines)}</table><p><a href='index.html'>All results</a></p>\n",
         encoding="utf-8",
     )
     pages = sorted(p.stem for p in folder.glob("*.html") if p.stem != "index")

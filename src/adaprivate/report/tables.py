@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -33,6 +34,12 @@ def cell_table(title: str, cells: Iterable[Any]) -> Table:
         table.add_row(first, cell.column, number(cell.paper), ours, verdict)
         previous = cell.row
     return table
+
+
+def verdict_line(cells: Iterable[Any]) -> str:
+    """How many printed values agree, differ, or are unsound."""
+    counts = Counter(cell.verdict for cell in cells if cell.paper is not None)
+    return "Printed values: " + (", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())) or "none")
 
 
 def listing(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
