@@ -1,7 +1,7 @@
 """Run the commands whose output the README shows and write it there: ``make readme``.
 
-A line ``<!-- output: COMMAND -->`` is followed by a fenced block that holds what COMMAND prints; ``<!-- sample: COMMAND`` is
-the same for output that depends on the machine (speed, the order of floating-point sums). With ``--check`` nothing is
+A line ``<!-- output: COMMAND -->`` is followed by a fenced block that holds what COMMAND prints; ``<!-- sample: ...``
+is the same for output that depends on the machine (speed, the order of floating-point sums). With ``--check`` nothing is
 written and the exit code says whether every output is up to date.
 """
 

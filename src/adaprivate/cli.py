@@ -226,13 +226,19 @@ def reproduce(
         _print(report.cell_table(title, cells), report.verdict_line(cells), f"Report: {page}")
 
 
-@app.callback()
-def _main(
-    version_flag: Annotated[bool, typer.Option("--version", is_eager=True, help="Print the version.")] = False,
-) -> None:
-    if version_flag:
+def _show_version(wanted: bool) -> None:
+    if wanted:
         version()
         raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version_wanted: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command()

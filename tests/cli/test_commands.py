@@ -67,6 +67,38 @@ def test_calibrate_sampling():
     assert privacy.CONDITIONS["secret-sample"] in found["guarantee"]["assumptions"]
 
 
+def test_calibrate_by_rounds_and_batch_size():
+    base = ("calibrate", "--epsilon", "1", "--delta", "1e-5", "--noise", "sqrt")
+    by_rounds = document(*base, "--rounds", "10000", "--batch-size", "300")
+    assert by_rounds == document(*base, "--batches", "33")
+    assert by_rounds["guarantee"]["exact"]
+    assert not document(*base[:-1], "blt", "--batches", "33")["guarantee"]["exact"]
+
+
+def test_simulate():
+    options = ("--policy", "adaprivate-ts", "--policy", "linucb", "--epsilon", "1", "--epsilon", "5", "--rounds", "900")
+    rows = document("simulate", *options, "--seeds", "2", "--option", "batch_size=100", "--option", "dimension=4")["rows"]
+    assert [(row["policy"], row["epsilon"]) for row in rows] == [
+        ("adaprivate-ts", 1.0),
+        ("adaprivate-ts", 5.0),
+        ("linucb", None),
+    ]
+    contract = {"policy", "environment", "epsilon", "delta", "rounds", "seeds", "reward_mean", "reward_sem", "regret_mean"}
+    contract |= {"regret_sem", "percent_of_linucb", "learned_share", "rounds_per_second", "guarantee"}
+    assert all(contract <= set(row) for row in rows)
+    assert rows[2]["percent_of_linucb"] == 100
+    assert rows[0]["batch_size"] == 100
+    assert rows[0]["dimension"] == 4
+    text = run("simulate", *options, "--seeds", "2").stdout
+    assert "adaprivate-ts" in text
+    assert "learned share" in text
+
+
+def test_lists():
+    assert {"adaprivate-ts", "linucb", "random"} <= {entry["name"] for entry in document("list", "policies")["policies"]}
+    assert "synthetic" in {entry["name"] for entry in document("list", "environments")["environments"]}
+
+
 def test_tables_for_people():
     text = run("calibrate", "--epsilon", "1", "--delta", "1e-5", "--batches", "33", "--noise", "sqrt").stdout
     for part in ("sigma", "largest", "This protects the value of any one reward", "It holds only if you keep to"):
@@ -106,6 +138,20 @@ MISTAKES = [
     ((*BASE, "--neighbours", "add-remove"), "Expected neighbours='add-remove' == replace for unit=event."),
     ((*BASE, "--sampling-rate", "2"), "Expected sampling_rate=2.0 > 0 and <= 1."),
     ((*BASE, "--sampling-rate", "0.5", "--batches", "9", "--noise", "tree"), "== independent with sampling_rate"),
+    ((*BASE, "--rounds", "100"), "Expected rounds=100, batch_size=None to be given together"),
+    ((*BASE, "--rounds", "100", "--batch-size", "300"), "Expected batch_size=300 <= 100."),
+    (("simulate", "--policy", "wish"), "Expected policy='wish' in {"),
+    (("simulate", "--policy", "random", "--environment", "wish"), "Expected environment='wish' in {"),
+    (("simulate", "--policy", "linucb", "--option", "wish=1"), "Expected option='wish' in {"),
+    (("simulate", "--policy", "linucb", "--option", "alpha"), "Expected option='alpha' to be key=value."),
+    (("simulate", "--policy", "linucb", "--option", "alpha=-1"), "Expected alpha=-1 >= 0."),
+    (("simulate", "--policy", "adaprivate-ts", "--epsilon", "-1"), "Expected epsilon=-1.0 > 0."),
+    (("simulate", "--policy", "adaprivate-ts", "--delta", "1"), "Expected delta=1.0 > 0 and < 1."),
+    (("simulate", "--policy", "adaprivate-ts", "--rounds", "100"), "Expected batch_size=300 <= rounds=100."),
+    (("simulate", "--policy", "random", "--seeds", "0"), "Expected seeds=0 >= 1."),
+    (("simulate", "--policy", "random", "--jobs", "0"), "Expected jobs=0 >= 1."),
+    (("reproduce", "table1", "--seeds", "0"), "Expected seeds=0 >= 1."),
+    (("reproduce", "claims", "--out", "/proc/nowhere"), "/proc/nowhere"),
     (("reproduce", "everything"), "Expected experiment='everything' in {"),
     (("reproduce",), "reproduce --list names them"),
     (("list", "wishes"), "Invalid value"),
@@ -124,7 +170,7 @@ def test_mistakes_end_with_one_line_and_exit_code_2(arguments, message):
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", [(), ("list",), ("calibrate",), ("reproduce",), ("version",)])
+@pytest.mark.parametrize("command", [(), ("list",), ("calibrate",), ("simulate",), ("reproduce",), ("version",)])
 def test_every_command_explains_itself(command):
     done = run(*command, "--help")
     assert done.returncode == 0
