@@ -48,7 +48,10 @@ def real(
     """A finite number within the stated bounds."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise InputError(f"Expected {name}={_show(value)} to be a number.")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = -math.inf if str(value).startswith("-") else math.inf  # a whole number beyond all floats
     bounds = []
     if above is not None:
         bounds.append((number > above, f"> {above:g}"))
@@ -98,7 +101,7 @@ def floats(name: str, value: object, shape: tuple[int | None, ...]) -> Floats:
     """A finite float array of the given shape (``None`` leaves an axis free)."""
     try:
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"Expected {name}={_show(value)} to be an array of numbers.") from None
     wanted = "(" + ", ".join("*" if n is None else str(n) for n in shape) + ("," if len(shape) == 1 else "") + ")"
     fits = array.ndim == len(shape) and all(n is None or n == m for n, m in zip(shape, array.shape, strict=True))

@@ -154,13 +154,17 @@ def run_all(
                         progress(chosen[p].rounds * len(chunks[c]))
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
-            if not finished:
+            if not _finished_by_all(finished, len(chosen), len(chunks)):
                 raise
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    whole = [c for c in range(len(chunks)) if all((p, c) in finished for p in range(len(chosen)))]
+    whole = _finished_by_all(finished, len(chosen), len(chunks))
     return [[run for c in whole for run in finished[p, c]] for p in range(len(chosen))]
+
+
+def _finished_by_all(finished: Mapping[tuple[int, int], Any], policies: int, chunks: int) -> list[int]:
+    return [c for c in range(chunks) if all((p, c) in finished for p in range(policies))]
 
 
 def policy_settings(name: str, environment: Environment, rounds: int, values: Mapping[str, Any]) -> Settings:
@@ -174,13 +178,16 @@ def percent_of(runs: Sequence[Run], baseline: Sequence[Run]) -> tuple[float, flo
     """Mean reward as a percentage of the baseline's on the same seeds, and its standard error (paired)."""
     ours = np.array([run.reward for run in runs])
     theirs = np.array([run.reward for run in baseline])
+    if theirs.mean() == 0:
+        return math.nan, math.nan
     ratio = ours.mean() / theirs.mean()
     spread = (ours - ratio * theirs).std(ddof=1) if len(ours) > 1 else math.nan
     return 100 * float(ratio), 100 * float(spread / theirs.mean() / math.sqrt(len(ours)))
 
 
-def _mean_sem(values: Sequence[float]) -> tuple[float, float | None]:
-    array = np.array(values)
+def mean_sem(values: Sequence[float] | Floats) -> tuple[float, float | None]:
+    """Mean and standard error over seeds."""
+    array = np.asarray(values, dtype=np.float64)
     return float(array.mean()), float(array.std(ddof=1) / math.sqrt(len(array))) if len(array) > 1 else None
 
 
@@ -204,26 +211,33 @@ def simulate(
     values = dict(options or {})
     check.expect(len(policies) > 0, "policies", list(policies), "to be non-empty")
     check.whole("rounds", rounds, at_least=1)
-    seed_list = list(range(check.whole("seeds", seeds, at_least=1))) if isinstance(seeds, int) else list(seeds)
-    epsilons = [epsilon] if isinstance(epsilon, int | float) else list(epsilon)
+    seed_list = range(check.whole("seeds", seeds, at_least=1)) if not isinstance(seeds, Sequence) else list(seeds)
+    check.expect(len(seed_list) > 0, "seeds", seeds, "to be non-empty")
+    for seed in seed_list:
+        check.whole("seeds", seed, at_least=0)
+    epsilons = list(epsilon) if isinstance(epsilon, Sequence) else [epsilon]
+    check.expect(len(epsilons) > 0, "epsilon", epsilon, "to be non-empty")
+    for budget in epsilons:
+        check.real("epsilon", budget, above=0)
     world = environments.environment(environment, split_options(policies, environment, values))
     chosen: list[Settings] = []
     for name in policies:
         takes_epsilon = "epsilon" in policy_options(name)
-        for budget in epsilons if takes_epsilon else [None]:
-            chosen.append(policy_settings(name, world, rounds, {**values, "epsilon": budget, "delta": delta}))
+        for own in [{"epsilon": float(budget), "delta": delta} for budget in epsilons] if takes_epsilon else [{}]:
+            chosen.append(policy_settings(name, world, rounds, {**values, **own}))
     baseline = policy_settings("linucb", world, rounds, {})
     runs = run_all([baseline, *chosen], world, seed_list, jobs=jobs, progress=progress)
-    return pl.DataFrame([_row(p, world, rounds, r, runs[0]) for p, r in zip(chosen, runs[1:], strict=True)])
+    rows = [_row(p, world, rounds, r, runs[0]) for p, r in zip(chosen, runs[1:], strict=True)]
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def _row(
     policy: Settings, environment: Environment, rounds: int, runs: Sequence[Run], baseline: Sequence[Run]
 ) -> dict[str, Any]:
-    reward_mean, reward_sem = _mean_sem([run.reward for run in runs])
-    regret_mean, regret_sem = _mean_sem([run.regret for run in runs])
+    reward_mean, reward_sem = mean_sem([run.reward for run in runs])
+    regret_mean, regret_sem = mean_sem([run.regret for run in runs])
     percent, percent_sem = percent_of(runs, baseline)
-    share, share_sem = _mean_sem([run.learned_share for run in runs])
+    share, share_sem = mean_sem([run.learned_share for run in runs])
     guarantee = policy.guarantee()
     own = {key: value for key, value in vars(policy).items() if isinstance(value, int | float | str)}
     return {
@@ -237,7 +251,7 @@ def _row(
         "reward_sem": reward_sem,
         "regret_mean": regret_mean,
         "regret_sem": regret_sem,
-        "percent_of_linucb": percent,
+        "percent_of_linucb": None if math.isnan(percent) else percent,
         "percent_sem": None if math.isnan(percent_sem) else percent_sem,
         "learned_share": share,
         "learned_share_sem": share_sem,

@@ -12,7 +12,7 @@ import numpy as np
 from adaprivate import environments
 from adaprivate.check import Floats
 from adaprivate.experiments import Cell, Row
-from adaprivate.simulation import Run, percent_of, policy_settings, run_all
+from adaprivate.simulation import Run, mean_sem, percent_of, policy_settings, run_all
 
 PAPER_SEEDS = 12
 ROUNDS = 10_000
@@ -79,12 +79,6 @@ def cell(row: str, column: str, printed: tuple[float, float] | None, ours: float
 def with_our_spread(mean: float, sem: float | None, seeds: int) -> tuple[float, float]:
     """A mean printed without its deviation: the paper's seeds are taken to spread as ours do."""
     return mean, (sem or 0.0) * math.sqrt(seeds)
-
-
-def mean_sem(values: Sequence[float] | Floats) -> tuple[float, float | None]:
-    """Mean and standard error over seeds."""
-    array = np.asarray(values, dtype=np.float64)
-    return float(array.mean()), float(array.std(ddof=1) / math.sqrt(len(array))) if len(array) > 1 else None
 
 
 def growth_exponent(sizes: Sequence[float], values: Floats) -> tuple[float, float | None]:

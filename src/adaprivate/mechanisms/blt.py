@@ -18,7 +18,7 @@ from scipy.special import expit, logit
 from adaprivate import check, privacy
 from adaprivate.check import Array, Floats
 from adaprivate.mechanisms.noise import COEFFICIENT_BITS, Noise
-from adaprivate.mechanisms.prefix import PrefixSum, Strategy, zeros
+from adaprivate.mechanisms.prefix import PrefixSum, Strategy, weighted, zeros
 
 _PARAMETER_BITS = 40
 _BUFFER_BITS = 64
@@ -53,16 +53,16 @@ class Blt(Strategy):
     def encode(self, state: BltState, step: int, increment: Array) -> tuple[Array, BltState]:
         if increment.dtype == object:  # theta and omega are whole multiples of 2^-40; buffers carry 64 more bits
             thetas, omegas = _integers(self.thetas), _integers(self.omegas)
-            weighted = (omegas @ state.buffers) >> (_PARAMETER_BITS + _BUFFER_BITS - COEFFICIENT_BITS)
-            row = (increment << COEFFICIENT_BITS) + weighted
+            carried = (omegas @ state.buffers) >> (_PARAMETER_BITS + _BUFFER_BITS - COEFFICIENT_BITS)
+            row = (increment << COEFFICIENT_BITS) + carried
             buffers = ((thetas[:, None] * state.buffers) >> _PARAMETER_BITS) + (increment << _BUFFER_BITS)
         else:
-            row = increment + self.omegas @ state.buffers
+            row = increment + weighted(self.omegas, state.buffers)
             buffers = self.thetas[:, None] * state.buffers + increment
         return row[None, :], state._replace(buffers=buffers)
 
     def decode(self, state: BltState, step: int, rows: Floats) -> tuple[Floats, BltState]:
-        increment = rows[0] - self.omegas @ state.estimates
+        increment = rows[0] - weighted(self.omegas, state.estimates)
         prefix = state.prefix + increment
         return prefix, BltState(state.buffers, self.thetas[:, None] * state.estimates + increment, prefix)
 

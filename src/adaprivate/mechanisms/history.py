@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from adaprivate.check import Array, Floats
-from adaprivate.mechanisms.prefix import Strategy, grid_integers, zeros
+from adaprivate.mechanisms.prefix import Strategy, grid_integers, weighted, zeros
 
 
 class HistoryState(NamedTuple):
@@ -34,11 +34,11 @@ class History(Strategy):
         if increment.dtype == object:
             row = grid_integers(row)
         increments = np.concatenate([increment[None, :], state.increments])[: len(row)]
-        return (row @ increments)[None, :], state._replace(increments=increments)
+        return weighted(row, increments)[None, :], state._replace(increments=increments)
 
     def decode(self, state: HistoryState, step: int, rows: Floats) -> tuple[Floats, HistoryState]:
         row = self.row(step)
-        estimate = (rows[0] - row[1:] @ state.estimates[: len(row) - 1]) / row[0]
+        estimate = (rows[0] - weighted(row[1:], state.estimates[: len(row) - 1])) / row[0]
         estimates = np.concatenate([estimate[None, :], state.estimates])[: len(row)]
         prefix = state.prefix + estimate
         return prefix, HistoryState(state.increments, estimates, prefix)

@@ -70,6 +70,14 @@ def one(increment: Array) -> Any:
     return 2**COEFFICIENT_BITS if increment.dtype == object else 1.0
 
 
+def weighted(weights: Array, vectors: Array) -> Array:
+    """The weighted sum of these vectors, each coordinate added up in the same order however many stand beside it.
+
+    Matrix products round differently for different widths; replicas side by side must not depend on their number.
+    """
+    return np.asarray((weights[:, None] * vectors).sum(axis=0))
+
+
 def zeros(shape: tuple[int, ...], exact: bool) -> Array:
     """A zero state in floats, or in Python integers."""
     return np.full(shape, 0, dtype=object) if exact else np.zeros(shape)

@@ -162,7 +162,8 @@ class BatchedPolicy:
 
     def price(self) -> privacy.Price:
         """What one reward pays over the whole run."""
-        return privacy.GaussianPrice(1 / self.noise_multiplier)
+        exact = mechanisms.strategy(self.noise, len(self.ends)).attained(1)
+        return privacy.GaussianPrice(1 / self.noise_multiplier, exact=exact)
 
     def guarantee(self, *, exact_noise: bool = False) -> Guarantee:
         """What the policy promises; with simulated noise, that it be exact and secret is left to the caller."""

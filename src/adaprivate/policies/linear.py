@@ -165,14 +165,14 @@ def highest(candidates: Floats, theta: Floats) -> int:
 
 @kernel
 def most_optimistic(state: LinearState, candidates: Floats) -> int:
-    """The candidate with the largest x' A^-1 b + width sqrt(x' A^-1 x), the first among equals."""
+    """The candidate with the largest x' A^-1 b + width sqrt(x' A^-1 x), the first among equals (up to rounding)."""
     phi = state.vectors[ROTATED]
     best = 0
-    top = -np.inf
+    top = 0.0
     for a in range(candidates.shape[0]):
         rotate(state.root, candidates[a], phi)
         score = dot(phi, state.vectors[COORDINATES]) + state.numbers[WIDTH] * math.sqrt(dot(phi, phi))
-        if score > top:
+        if a == 0 or score > top + 1e-12 * (1.0 + abs(top)):
             top = score
             best = a
     return best

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,11 +42,11 @@ def _decide(state: Any, candidates: Floats, rng: Streams) -> int:
         square = 0.0
         for j in range(candidates.shape[1]):
             square += candidates[a, j] * candidates[a, j]
-        if not np.isfinite(square):
+        if not square <= 1e300:  # infinity and NaN too
             return -1
-        if square > 1.0:
+        if square > 1.0 + 1e-9:  # rounding of a unit vector is left alone; exact sums clip it in integers
             scale = 1.0 / np.sqrt(square)
-            clipped += square > 1.0 + 1e-9
+            clipped += 1
             for j in range(candidates.shape[1]):
                 candidates[a, j] *= scale
     return int(select(borrowed(state), borrowed(candidates), borrowed(rng))) + (clipped << 32)
@@ -59,16 +60,16 @@ def _learn(state: Any, features: Floats, reward: float, rng: Streams) -> None:
 class Policy:
     """A policy that decides and learns, one round after another.
 
-    Made by :func:`policy` with either ``seed`` (simulated noise, for experiments) or ``noise=Secure()`` (exact noise from
+    Made by :func:`policy` with either ``seed`` (simulated noise, for experiments) or ``source=Secure()`` (exact noise from
     the operating system, for real people's data).
     """
 
-    def __init__(self, settings: Any, *, seed: int | None, noise: Secure | None) -> None:
-        check.expect((seed is None) != (noise is None), "seed", seed, "or noise=Secure() to be given, and not both")
+    def __init__(self, settings: Any, *, seed: int | None, source: Secure | None) -> None:
+        check.expect((seed is None) != (source is None), "seed", seed, "or source=Secure() to be given, and not both")
         self.settings = settings
         self._dimension: int = settings.dimension
         self._centre: float = getattr(settings, "centre", 0.0)
-        self.noise = noise
+        self.source = source
         self.clipped = 0
         """How many feature vectors were longer than 1 and were clipped."""
         self.round = 0
@@ -79,19 +80,20 @@ class Policy:
         self._open: Decision | None = None
         key = secrets.randbits(128) if seed is None else check.whole("seed", seed, at_least=0)
         self._rng = streams(key, EXPLORATION_PURPOSE, CHOICE_PURPOSE)
-        if noise is None:
+        if source is None:
             self.state = settings.start(settings.noise_tables([key])[0])
             return
-        check.expect(isinstance(settings, BatchedPolicy), "noise", "Secure()", "for a policy that releases batches")
+        check.kind("source", source, Secure)
+        check.expect(isinstance(settings, BatchedPolicy), "source", "Secure()", "for a policy that releases batches")
         check.expect(settings.inclusion == 1, "sampling_rate", settings.inclusion, "== 1 with exact noise")
         self.state = settings.start(np.zeros((0, settings.dimension)), np.zeros(0, dtype=np.int64))
-        self._mechanism = settings.mechanism(noise)
-        self._batch = EventSum(settings.dimension, noise=noise, centre=settings.centre)
+        self._mechanism = settings.mechanism(source)
+        self._batch = EventSum(settings.dimension, noise=source, centre=settings.centre)
 
     @property
     def guarantee(self) -> Guarantee | None:
         """What this policy promises, and what that rests on; None when it is not private."""
-        statement: Guarantee | None = self.settings.guarantee(exact_noise=self.noise is not None)
+        statement: Guarantee | None = self.settings.guarantee(exact_noise=self.source is not None)
         return statement
 
     def decide(self, candidates: object) -> Decision:
@@ -99,18 +101,16 @@ class Policy:
         dimension = self._dimension
         try:
             offered = np.array(candidates, dtype=np.float64, order="C")
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             offered = check.floats("candidates", candidates, (None, dimension))
         if offered.ndim != 2 or offered.shape[1] != dimension or not len(offered):
             check.expect(False, "candidates.shape", offered.shape, f"== (K, {dimension}) with K >= 1")
         if self._open is not None:
-            if not np.isfinite(offered).all():
-                check.floats("candidates", candidates, (None, dimension))
+            self._expect_finite(offered, candidates)
             self.learn(self._open, None)
         code = _decide(self.state, offered, self._rng)
         if code < 0:
-            check.floats("candidates", candidates, (None, dimension))  # names the entry
-            raise check.InputError("Expected candidates to have norms that are finite.")
+            self._expect_finite(offered, candidates)
         action = code & 0xFFFFFFFF
         if code != action:
             self.clipped += code >> 32
@@ -118,22 +118,29 @@ class Policy:
         self._open = decision = tuple.__new__(Decision, (action, self.version, None, self.round, offered[action]))
         return decision
 
+    def _expect_finite(self, offered: Floats, candidates: object) -> None:
+        """Raise, naming the entry, if a candidate's norm is not a finite number."""
+        with np.errstate(over="ignore"):
+            if not ((offered * offered).sum(axis=1) <= 1e300).all():
+                check.floats("candidates", candidates, (None, self._dimension))
+                raise check.InputError("Expected candidates to have norms <= 1e150.")
+
     def learn(self, decision: Decision, reward: float | None) -> None:
         """Learn the reward (0 to 1) of the open decision; ``None`` when there is none: it counts as the public centre."""
         if self._open is None or decision.round != self._open.round:
-            check.expect(False, "decision.round", decision.round, f"== {self.round}, that of the open decision")
+            raise check.InputError(f"Expected decision.round={decision.round} == {self.round}, that of the open decision.")
         if type(reward) is float and 0.0 <= reward <= 1.0:
             value = reward
         else:
             value = self._centre if reward is None else check.real("reward", reward, at_least=0, at_most=1)
-        features = decision.features
-        if self.noise is not None:
+        features = self._open.features  # not the caller's copy, which may have been altered
+        if self.source is not None:
             self._batch.add(features, value)
         _learn(self.state, features, value, self._rng)
         self._open = None
         self.round += 1
         if self.round in self._ends:
-            if self.noise is not None:
+            if self.source is not None:
                 self._publish()
             self.version += 1
 
@@ -148,13 +155,13 @@ class Policy:
     def save(self, path: str | Path) -> None:
         """Write everything to one file. It holds private sums; with exact noise, continue from it at most once."""
         parts = {"state": self.state, "rng": self._rng}
-        if self.noise is not None:
+        if self.source is not None:
             parts |= {"mechanism": self._mechanism.state, "batch": self._batch.state()}
         arrays = {f"{name}/{i}": leaf for name, part in parts.items() for i, leaf in enumerate(_leaves(part))}
         about = {
             "policy": self.settings.name,
             "settings": dataclasses.asdict(self.settings),
-            "exact": self.noise is not None,
+            "exact": self.source is not None,
             "round": self.round,
             "version": self.version,
             "clipped": self.clipped,
@@ -176,51 +183,61 @@ def _leaves(part: Any) -> list[Array]:
     return [np.asarray(part)]
 
 
-def _rebuilt(template: Any, leaves: Any) -> Any:
+def _rebuilt(template: Any, leaves: Iterator[Array], *, same_shape: bool) -> Any:
+    """The stored arrays in the form of the template; what could not have come from it is refused."""
     if isinstance(template, tuple):
-        items = [_rebuilt(item, leaves) for item in template]
+        items = [_rebuilt(item, leaves, same_shape=same_shape) for item in template]
         return type(template)(*items) if hasattr(template, "_fields") else tuple(items)
     leaf = next(leaves)
-    return leaf if isinstance(template, np.ndarray) else type(template)(leaf)
+    if not isinstance(template, np.ndarray):
+        return type(template)(leaf)
+    fits = leaf.shape == template.shape if same_shape else leaf.shape[1:] == template.shape[1:]
+    check.expect(fits and leaf.dtype == template.dtype, "stored array", f"{leaf.dtype}{leaf.shape}", "to fit the settings")
+    return np.ascontiguousarray(leaf)
 
 
-def policy(name: str, *, seed: int | None = None, noise: Secure | None = None, **options: Any) -> Policy:
-    """A policy by name. Give ``seed=`` for simulation, or ``noise=Secure()`` for real people's data."""
-    return Policy(policies.settings(name, options), seed=seed, noise=noise)
+def policy(name: str, *, seed: int | None = None, source: Secure | None = None, **options: Any) -> Policy:
+    """A policy by name. Give ``seed=`` for simulation, or ``source=Secure()`` for real people's data."""
+    return Policy(policies.settings(name, options), seed=seed, source=source)
 
 
 def load(path: str | Path) -> Policy:
     """The policy that :meth:`Policy.save` wrote, ready to continue."""
     try:
-        with np.load(Path(path), allow_pickle=False) as file:
-            stored = {key: file[key] for key in file.files}
-        about = json.loads(str(stored.pop("about")))
-    except (OSError, ValueError, KeyError) as error:
-        raise check.InputError(f"Expected path={str(path)!r} to be a saved policy ({error}).") from None
+        with Path(path).open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            stored = {key: archive[key] for key in archive.files}
+        return _loaded(json.loads(str(stored.pop("about"))), stored)
+    except check.InputError:
+        raise
+    except Exception as error:  # whatever a damaged file provokes in zip, zlib, NumPy or JSON
+        raise check.InputError(f"Expected path={str(path)!r} to be a saved policy ({type(error).__name__}).") from None
+
+
+def _loaded(about: dict[str, Any], stored: dict[str, Array]) -> Policy:
     values = about["settings"]
     if values.get("theta_0") is not None:
         values["theta_0"] = tuple(values["theta_0"])
-    whole = set(about["whole"])
-
-    def part(name: str) -> Any:
-        count = sum(key.startswith(f"{name}/") for key in stored)
-        for i in range(count):
-            leaf = stored[f"{name}/{i}"]
-            is_whole = f"{name}/{i}" in whole
-            yield np.array([int(v) for v in leaf.ravel()], dtype=object).reshape(leaf.shape) if is_whole else leaf
-
+    exact = bool(about["exact"])
     loaded = Policy(
-        policies.settings(about["policy"], values),
-        seed=None if about["exact"] else 0,
-        noise=Secure() if about["exact"] else None,
+        policies.settings(about["policy"], values), seed=None if exact else 0, source=Secure() if exact else None
     )
-    loaded.state = _rebuilt(loaded.state, part("state"))
-    loaded._rng = next(part("rng"))
-    loaded.round, loaded.version, loaded.clipped = about["round"], about["version"], about["clipped"]
+
+    def part(name: str) -> Iterator[Array]:
+        for i in range(sum(key.startswith(f"{name}/") for key in stored)):
+            leaf = stored[f"{name}/{i}"]
+            if f"{name}/{i}" in about["whole"]:
+                leaf = np.array([int(v) for v in leaf.ravel()], dtype=object).reshape(leaf.shape)
+            yield leaf
+
+    loaded.state = _rebuilt(loaded.state, part("state"), same_shape=True)
+    loaded._rng = _rebuilt(loaded._rng, part("rng"), same_shape=True)
+    loaded.round, loaded.version = check.whole("round", about["round"]), check.whole("version", about["version"])
+    loaded.clipped = check.whole("clipped", about["clipped"])
     if about["open"] is not None:
         action, version, propensity, round_, features = about["open"]
-        loaded._open = Decision(action, version, propensity, round_, np.array(features))
-    if about["exact"]:
-        loaded._mechanism.state = _rebuilt(loaded._mechanism.state, part("mechanism"))
+        loaded._open = Decision(action, version, propensity, round_, check.floats("open", features, (loaded._dimension,)))
+    if exact:
+        loaded._mechanism.state = _rebuilt(loaded._mechanism.state, part("mechanism"), same_shape=False)
         loaded._batch.restore(next(part("batch")))
     return loaded

@@ -1,0 +1,177 @@
+"""What every environment must do, found by discovery: a new file is tested with no edit here."""
+
+import dataclasses
+import importlib
+import math
+import pkgutil
+
+import numba
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+from adaprivate import environments, policies
+from adaprivate.check import InputError
+from adaprivate.compiled import streams
+from adaprivate.environments.protocol import draw
+from adaprivate.environments.synthetic import REWARDS
+from adaprivate.simulation import run_all
+
+FALSE_ALARM = 1e-6
+ROUNDS = 20_000
+MODULES = [
+    importlib.import_module(f"adaprivate.environments.{m.name}") for m in pkgutil.iter_modules(environments.__path__)
+]
+EXAMPLES = [example for module in MODULES for example in getattr(module, "EXAMPLES", ())]
+IDS = [f"{example.name}-{place}" for place, example in enumerate(EXAMPLES)]
+each = pytest.mark.parametrize("place", EXAMPLES, ids=IDS)
+
+
+@numba.njit
+def _play(world, candidates, means, rewards, rng):
+    for t in range(len(means)):
+        draw(world, t, candidates[t], means[t], rewards[t], rng)
+
+
+def replay(place, seed, rounds=ROUNDS):
+    shape = (rounds, place.candidates)
+    candidates, means, rewards = np.empty((*shape, place.dimension)), np.empty(shape), np.empty(shape)
+    rng = streams(seed, 1, 2)
+    _play(place.world(seed), candidates, means, rewards, rng)
+    return candidates, means, rewards, rng
+
+
+def kinds(place):
+    """The environment with every kind of reward it offers."""
+    if "reward" not in environments.options(place.name):
+        return [place]
+    return [dataclasses.replace(place, reward=kind) for kind in REWARDS]
+
+
+def unbiased(means, rewards):
+    """Hoeffding's bound in five groups of rounds by the mean of the first candidate: no group off by more than chance."""
+    order = np.argsort(means[:, 0], kind="stable")
+    gaps = [(rewards[group, 0] - means[group, 0]).mean() for group in np.array_split(order, 5)]
+    bound = math.sqrt(math.log(2 * 5 / FALSE_ALARM) / (2 * (len(means) // 5)))
+    return max(map(abs, gaps)) < bound
+
+
+def test_every_environment_is_found_and_described():
+    assert {example.name for example in EXAMPLES} == set(environments.names())
+    assert {"synthetic", "synthetic-linear", "rank-deficient"} <= set(environments.names())
+    for module in MODULES:
+        assert not hasattr(module, "EXAMPLES") or module.__doc__
+    for name in environments.names():
+        assert len(environments.describe(name)) > 20
+
+
+@each
+def test_features_means_and_rewards_are_in_range(place):
+    for variant in kinds(place):
+        candidates, means, rewards, _ = replay(variant, 0)
+        assert np.linalg.norm(candidates, axis=2).max() <= 1 + 1e-12
+        assert means.min() >= 0
+        assert means.max() <= 1
+        assert rewards.min() >= 0
+        assert rewards.max() <= 1
+        assert np.ptp(means) > 0.1  # there is something to learn
+        assert all(np.isfinite(array).all() for array in (candidates, means, rewards))
+
+
+@each
+def test_rewards_average_to_their_means(place):
+    for variant in kinds(place):
+        _, means, rewards, _ = replay(variant, 1)
+        assert unbiased(means, rewards)
+        assert not unbiased(means * 2 / 3, rewards)
+        assert not unbiased(np.minimum(means * 3 / 2, 1), rewards)
+
+
+@each
+def test_kinds_of_reward_are_what_they_say(place):
+    for variant in kinds(place):
+        _, means, rewards, _ = replay(variant, 2, 500)
+        kind = getattr(variant, "reward", None)
+        if kind == "bernoulli":
+            assert set(np.unique(rewards)) == {0.0, 1.0}
+        elif kind == "exact":
+            assert np.array_equal(rewards, means)
+        elif kind == "uniform":
+            assert len(np.unique(rewards)) > 500
+
+
+@each
+def test_same_seed_same_world_and_only_then(place):
+    first, second, other = replay(place, 3, 50), replay(place, 3, 50), replay(place, 4, 50)
+    for one, two, three in zip(first, second, other, strict=True):
+        assert np.array_equal(one, two)
+        assert not np.array_equal(one, three)
+
+
+@each
+def test_a_longer_run_begins_like_a_shorter_one(place):
+    short, long = replay(place, 5, 40), replay(place, 5, 200)
+    for one, two in zip(short[:3], long[:3], strict=True):
+        assert np.array_equal(one, two[:40])
+
+
+@each
+def test_no_policy_changes_the_world(place):
+    chosen = [policies.settings(name, {"dimension": place.dimension, "rounds": 60}) for name in ("random", "linucb")]
+    runs = run_all(chosen, place, [0, 1])
+    assert [(r.best, r.random) for r in runs[0]] == [(r.best, r.random) for r in runs[1]]
+    _, means, _, _ = replay(place, 0, 60)
+    assert runs[0][0].best == pytest.approx(means.max(axis=1).sum(), rel=1e-12)
+
+
+@each
+def test_the_same_features_always_have_the_same_mean(place):
+    candidates, means, _, _ = replay(place, 6, 400)
+    seen = {}
+    for x, mean in zip(candidates.reshape(-1, place.dimension), means.ravel(), strict=True):
+        assert seen.setdefault(x.tobytes(), mean) == mean
+
+
+@each
+def test_refuses_unknown_and_impossible_settings(place):
+    with pytest.raises(InputError, match=r"^Expected option='colour' in \{"):
+        environments.environment(place.name, {"colour": "red"})
+    for option in ("dimension", "candidates"):
+        for value in (0, -1, 2.5, "many", None, True):
+            if option in environments.options(place.name):
+                with pytest.raises(InputError, match=rf"^Expected {option}="):
+                    environments.environment(place.name, {option: value})
+
+
+def test_linear_means_are_linear_and_logistic_ones_logistic():
+    for link, signal in (("linear", 0.5), ("logistic", 2.0)):
+        place = environments.environment("synthetic", {"dimension": 4, "arms": 50, "link": link, "signal": signal})
+        world = place.world(9)
+        score = world.means - 0.5 if link == "linear" else np.log(world.means / (1 - world.means))
+        theta, residual, rank, _ = np.linalg.lstsq(world.arms, score, rcond=None)
+        assert rank == 4
+        assert residual[0] < 1e-20
+        assert np.linalg.norm(theta) == pytest.approx(signal)
+
+
+def test_candidates_are_drawn_evenly_and_without_repetition():
+    place = environments.environment("synthetic", {"dimension": 3, "arms": 7, "candidates": 3})
+    candidates, _, _, _ = replay(place, 10)
+    arms = {row.tobytes(): i for i, row in enumerate(place.world(10).arms)}
+    drawn = np.array([[arms[row.tobytes()] for row in offer] for offer in candidates])
+    assert all(len(set(row)) == 3 for row in drawn[:2000])
+    for counts in (np.bincount(drawn[:, 0] * 7 + drawn[:, 1], minlength=49), np.bincount(drawn[:, 2], minlength=7)):
+        cells = counts[counts > 0]
+        expected = cells.sum() / len(cells)
+        assert len(cells) in (42, 7)
+        assert ((cells - expected) ** 2 / expected).sum() < chi2.ppf(1 - FALSE_ALARM, len(cells) - 1)
+
+
+def test_rank_deficient_candidates_stay_in_their_block():
+    place = environments.environment("rank-deficient", {"dimension": 7, "rank": 3, "arms": 20, "period": 10})
+    candidates, _, _, _ = replay(place, 11, 90)
+    for t in range(90):
+        block = t // 10 % 3
+        outside = np.delete(candidates[t], np.arange(3 * block, min(3 * block + 3, 7)), axis=1)
+        assert not outside.any()
+    assert np.linalg.matrix_rank(candidates.reshape(-1, 7)) == 7

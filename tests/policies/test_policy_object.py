@@ -1,0 +1,152 @@
+"""A policy in use: it serves what the simulation plays, and is made from clear settings."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import adaprivate
+from adaprivate import environments, policies
+from adaprivate.check import InputError
+from adaprivate.mechanisms import Secure, Simulated
+from adaprivate.policies.linear import BATCH
+from adaprivate.policies.policy import Policy
+from adaprivate.simulation import run_one
+
+D, ROUNDS = 5, 60
+WORLD = environments.environment("synthetic", {"dimension": D, "arms": 30, "candidates": 4})
+CASES = [
+    ("random", {}),
+    ("lints", {"centre": 0.5}),
+    ("linucb", {}),
+    ("adaprivate-ts", {"batch_size": 7, "forced_exploration": 2.0}),
+    ("adaprivate-ts", {"batch_size": 7, "noise": "tree", "theta_0": (0.1, 0.0, 0.0, 0.3, -0.2)}),
+    ("adaprivate-ts-adaptive", {"batch_size": 7, "schedule": "growing"}),
+    ("adaprivate-ts-amp", {"batch_size": 7}),
+    ("adaprivate-ucb", {"batch_size": 7, "centre": 0.5}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+@pytest.mark.parametrize("seed", [0, 12, 18])
+def test_serving_is_the_simulation(kit, name, options, seed, replay):
+    """Seeds 12 and 18 included: candidates of norm 1 tie there up to rounding in round one."""
+    policy = kit.made(name, seed, rounds=300, **options)
+    candidates, means, rewards = replay(WORLD, seed, 300)
+    lost = earned = 0.0
+    for t in range(300):
+        decision = policy.decide(candidates[t])
+        policy.learn(decision, float(rewards[t, decision.action]))
+        lost += means[t].max() - means[t, decision.action]
+        earned += rewards[t, decision.action]
+    run = run_one(policy.settings, WORLD, seed, policy.settings.noise_tables([seed])[0])
+    assert earned == run.reward
+    assert lost == pytest.approx(run.regret, rel=1e-12)
+    for ours, theirs in zip(policy.state, run.state, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
+    assert policy.clipped == 0
+
+
+@pytest.mark.parametrize("seed", [12, 18])
+def test_serving_is_the_simulation_on_the_papers_world(seed, replay):
+    world = environments.environment("synthetic")
+    settings = policies.settings("linucb", {"dimension": 20, "rounds": 200})
+    policy = Policy(settings, seed=seed, source=None)
+    candidates, means, rewards = replay(world, seed, 200)
+    lost = 0.0
+    for t in range(200):
+        decision = policy.decide(candidates[t])
+        policy.learn(decision, float(rewards[t, decision.action]))
+        lost += means[t].max() - means[t, decision.action]
+    assert lost == pytest.approx(run_one(settings, world, seed, settings.noise_tables([seed])[0]).regret, rel=1e-12)
+
+
+def test_decisions_say_what_was_chosen_and_known(kit):
+    policy = kit.made(batch_size=7)
+    candidates, rewards = kit.offers()
+    for t in range(ROUNDS):
+        decision = policy.decide(candidates[t])
+        assert decision.version == policy.version == t // 7 == policy.state.counts[BATCH]
+        assert decision.round == policy.round == t
+        assert decision.propensity is None
+        x = candidates[t, decision.action]
+        np.testing.assert_allclose(decision.features, x / max(1, np.linalg.norm(x)), rtol=1e-14)
+        policy.learn(decision, float(rewards[t]))
+
+
+def test_lists_integers_and_other_layouts_are_the_same_candidates(kit):
+    candidates, _ = kit.offers()
+    action = kit.made().decide(candidates[0]).action
+    for form in (candidates[0].tolist(), np.asfortranarray(candidates[0]), tuple(map(tuple, candidates[0]))):
+        assert kit.made().decide(form).action == action
+    assert kit.made().decide(np.eye(D, dtype=int)).action in range(D)
+    untouched = 3 * candidates[0]
+    before = untouched.copy()
+    kit.made().decide(untouched)
+    assert np.array_equal(untouched, before)  # clipping is done on a copy
+
+
+def test_features_over_norm_1_are_clipped_and_counted(kit):
+    policy = kit.made("linucb")
+    unit = np.eye(D)[:3]
+    policy.learn(policy.decide(unit * np.array([[1.0], [2.0], [50.0]])), 1.0)
+    assert policy.clipped == 2
+    policy.learn(policy.decide(unit), 1.0)
+    assert policy.clipped == 2
+    long, short = kit.made(seed=4), kit.made(seed=4)
+    for _ in range(20):
+        one, two = long.decide(unit * 1e3), short.decide(unit)
+        assert one.action == two.action
+        assert np.linalg.norm(one.features) <= 1 + 1e-15
+        long.learn(one, 1.0)
+        short.learn(two, 1.0)
+    np.testing.assert_allclose(long.state.vectors, short.state.vectors, atol=1e-12)
+
+
+@pytest.mark.parametrize("centre", [0.0, 0.5])
+def test_deciding_twice_counts_the_first_as_unrewarded(kit, centre):
+    candidates, rewards = kit.offers()
+    for build in (lambda: kit.made(centre=centre), lambda: kit.made("linucb", centre=centre)):
+        twice, told = build(), build()
+        for t in range(20):
+            twice.decide(candidates[t])
+            told.learn(told.decide(candidates[t]), None)
+        assert twice.round == 19
+        assert told.round == 20
+        twice.learn(twice.decide(candidates[20]), float(rewards[20]))
+        told.learn(told.decide(candidates[20]), float(rewards[20]))
+        assert kit.everything(twice) == kit.everything(told)
+        none, at_centre = build(), build()
+        none.learn(none.decide(candidates[0]), None)
+        at_centre.learn(at_centre.decide(candidates[0]), centre)
+        assert kit.everything(none) == kit.everything(at_centre)
+
+
+SETUP = {"dimension": D, "rounds": ROUNDS, "batch_size": 7}
+MISTAKES = [
+    ({"name": "nonesuch", "seed": 0}, r"^Expected policy='nonesuch' in \{"),
+    ({"name": "adaprivate-ts", **SETUP}, r"^Expected seed=None or source=Secure\(\)"),
+    ({"name": "adaprivate-ts", **SETUP, "seed": 0, "source": Secure()}, r"^Expected seed=0 or source=Secure\(\)"),
+    ({"name": "adaprivate-ts", **SETUP, "source": Simulated(0)}, r"^Expected source="),
+    ({"name": "adaprivate-ts", **SETUP, "seed": -1}, r"^Expected seed=-1 >= 0"),
+    ({"name": "adaprivate-ts", **SETUP, "seed": 1.5}, r"^Expected seed=1\.5 to be a whole number"),
+    ({"name": "adaprivate-ts", **SETUP, "seed": 0, "alpha": 1.0}, r"^Expected option='alpha' in \{"),
+    ({"name": "adaprivate-ts", "seed": 0, "rounds": 10}, r"^Expected missing options=\['dimension'\]"),
+    ({"name": "lints", "dimension": 2, "rounds": 9, "source": Secure()}, r"^Expected source='Secure\(\)' for a policy"),
+    ({"name": "adaprivate-ts-amp", **SETUP, "source": Secure()}, r"^Expected sampling_rate=0\.5 == 1 with exact noise"),
+    ({"name": "adaprivate-ts", **SETUP, "statistics": "ab", "source": Secure()}, r"^Expected statistics='ab' == b"),
+    ({"name": "adaprivate-ts", **SETUP, "seed": 0, "epsilon": -1.0}, r"^Expected epsilon=-1\.0 > 0"),
+    ({"name": "adaprivate-ts", **SETUP, "seed": 0, "theta_0": (1.0,)}, r"^Expected theta_0\.shape=\(1,\) == \(5,\)"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
+def test_mistakes_in_making_one_are_named(arguments, message):
+    with pytest.raises(InputError, match=message):
+        adaprivate.policy(**arguments)
+
+
+@pytest.mark.parametrize("name", policies.names())
+def test_every_setting_can_be_given_by_name(name):
+    """No setting of a policy may share its name with an argument of ``adaprivate.policy`` itself."""
+    assert not set(policies.options(name)) & set(inspect.signature(adaprivate.policy).parameters)
