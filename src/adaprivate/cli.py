@@ -146,6 +146,8 @@ def _value(text: str) -> object:
             return convert(text)
         except ValueError:
             pass
+    if "," in text:
+        return tuple(_value(part) for part in text.split(","))
     return {"true": True, "false": False}.get(text.lower(), text)
 
 
@@ -212,6 +214,8 @@ def reproduce(
     if quick and seeds is not None:
         raise InputError(f"Expected seeds={seeds} not to be given with --quick.")
     count = min(3, chosen.seeds) if quick else check.whole("seeds", chosen.seeds if seeds is None else seeds, at_least=1)
+    if chosen.seeds > 1:
+        check.whole("seeds", count, at_least=2)
     with _progress(len(chosen.settings), name, unit="settings", silent=json) as advance:
         rows = []
         for setting in chosen.settings:

@@ -46,8 +46,7 @@ def _cache_folder() -> str:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError:
-        folder = Path(tempfile.gettempdir()) / f"adaprivate-{os.getuid()}" / _source_key()
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix="adaprivate-"))  # nobody else's: cached code is code
     return str(folder)
 
 

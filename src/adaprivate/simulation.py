@@ -7,6 +7,7 @@ changes no other's numbers.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import time
@@ -45,13 +46,13 @@ def episode(
     totals: Floats,
     curve: Floats,
 ) -> None:
-    """Play all rounds. ``totals``: reward, regret, best and random mean reward; ``curve``: regret at even steps."""
+    """Play all rounds. ``totals``: reward, regret, best and random mean reward, largest |x|^2; ``curve``: regret so far."""
     policy, place = borrowed(state), borrowed(world)
     own_streams, shared_streams = borrowed(own), borrowed(shared)
     candidates = np.empty((arms, dimension))
     means = np.empty(arms)
     rewards = np.empty(arms)
-    reward, regret, best_total, mean_total = 0.0, 0.0, 0.0, 0.0
+    reward, regret, best_total, mean_total, longest = 0.0, 0.0, 0.0, 0.0, 0.0
     steps = curve.shape[0]
     step = 0
     for t in range(rounds):
@@ -66,11 +67,17 @@ def episode(
         regret += best - means[chosen]
         best_total += best
         mean_total += mean / arms
-        update(policy, candidates[chosen], rewards[chosen], own_streams)
+        features = candidates[chosen]
+        square = 0.0
+        for j in range(dimension):
+            square += features[j] * features[j]
+        if square > longest:
+            longest = square
+        update(policy, features, rewards[chosen], own_streams)
         if (t + 1) * steps >= (step + 1) * rounds:
             curve[step] = regret
             step += 1
-    totals[0], totals[1], totals[2], totals[3] = reward, regret, best_total, mean_total
+    totals[0], totals[1], totals[2], totals[3], totals[4] = reward, regret, best_total, mean_total, longest
 
 
 @dataclass(frozen=True)
@@ -97,11 +104,12 @@ def run_one(policy: Settings, environment: Environment, seed: int, noise: Floats
     state = policy.start(noise)
     own = streams(seed, EXPLORATION_PURPOSE, CHOICE_PURPOSE)
     shared = streams(seed, ROUNDS_PURPOSE, REWARDS_PURPOSE)
-    totals, curve = np.zeros(4), np.zeros(min(points, policy.rounds))
+    totals, curve = np.zeros(5), np.zeros(min(points, policy.rounds))
     world = environment.world(seed)
     started = time.perf_counter()
     episode(state, world, policy.rounds, environment.candidates, environment.dimension, own, shared, totals, curve)
-    reward, regret, best, random = totals.tolist()
+    reward, regret, best, random, longest = totals.tolist()
+    check.expect(longest <= 1 + 1e-9, "|features|^2", longest, f"<= 1 in {environment.name}: a guarantee rests on it")
     return Run(seed, reward, regret, best, random, curve, time.perf_counter() - started, state)
 
 
@@ -110,7 +118,7 @@ def _compile(policy: Settings, environment: Environment) -> None:
     own, shared = streams(0, EXPLORATION_PURPOSE, CHOICE_PURPOSE), streams(0, ROUNDS_PURPOSE, REWARDS_PURPOSE)
     state = policy.start(policy.noise_tables([0])[0])
     world = environment.world(0)
-    episode(state, world, 0, environment.candidates, environment.dimension, own, shared, np.zeros(4), np.zeros(1))
+    episode(state, world, 0, environment.candidates, environment.dimension, own, shared, np.zeros(5), np.zeros(1))
 
 
 def _run_chunk(policy: Settings, environment: Environment, seeds: Sequence[int]) -> list[Run]:
@@ -125,10 +133,11 @@ def run_all(
     *,
     jobs: int | None = None,
     progress: Callable[[int], None] | None = None,
+    keep_finished: bool = False,
 ) -> list[list[Run]]:
-    """Every policy on every seed, in order; an interruption (Ctrl-C) keeps the seeds that all policies have finished.
+    """Every policy on every seed, in order; ``progress`` is called with the number of rounds just played.
 
-    ``progress`` is called with the number of rounds just played.
+    With ``keep_finished`` an interruption (Ctrl-C) returns the seeds that all policies have finished, if there are any.
     """
     for policy in chosen:
         check.expect(
@@ -154,7 +163,7 @@ def run_all(
                         progress(chosen[p].rounds * len(chunks[c]))
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
-            if not _finished_by_all(finished, len(chosen), len(chunks)):
+            if not keep_finished or not _finished_by_all(finished, len(chosen), len(chunks)):
                 raise
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -176,6 +185,7 @@ def policy_settings(name: str, environment: Environment, rounds: int, values: Ma
 
 def percent_of(runs: Sequence[Run], baseline: Sequence[Run]) -> tuple[float, float]:
     """Mean reward as a percentage of the baseline's on the same seeds, and its standard error (paired)."""
+    check.expect([r.seed for r in runs] == [r.seed for r in baseline], "seeds", len(runs), "those of the baseline")
     ours = np.array([run.reward for run in runs])
     theirs = np.array([run.reward for run in baseline])
     if theirs.mean() == 0:
@@ -226,7 +236,7 @@ def simulate(
         for own in [{"epsilon": float(budget), "delta": delta} for budget in epsilons] if takes_epsilon else [{}]:
             chosen.append(policy_settings(name, world, rounds, {**values, **own}))
     baseline = policy_settings("linucb", world, rounds, {})
-    runs = run_all([baseline, *chosen], world, seed_list, jobs=jobs, progress=progress)
+    runs = run_all([baseline, *chosen], world, seed_list, jobs=jobs, progress=progress, keep_finished=True)
     rows = [_row(p, world, rounds, r, runs[0]) for p, r in zip(chosen, runs[1:], strict=True)]
     return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -239,7 +249,7 @@ def _row(
     percent, percent_sem = percent_of(runs, baseline)
     share, share_sem = mean_sem([run.learned_share for run in runs])
     guarantee = policy.guarantee()
-    own = {key: value for key, value in vars(policy).items() if isinstance(value, int | float | str)}
+    own = {field.name: getattr(policy, field.name) for field in dataclasses.fields(policy)}  # type: ignore[arg-type]
     return {
         "policy": policy.name,
         "environment": environment.name,

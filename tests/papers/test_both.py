@@ -58,7 +58,7 @@ class Literal:
 def test_both_is_its_transcription(name, rule, width, options):
     extra = {"v": width} if rule == "ts" else {"alpha": width}
     settings = policies.settings(name, {"statistics": "ab", **SIZE, **options, **extra})
-    ours = Policy(settings, seed=5, noise=None)
+    ours = Policy(settings, seed=5, source=None)
     theirs = Literal(settings, 5, rule, width)
     rng = np.random.default_rng(0)
     for _ in range(SIZE["rounds"]):
@@ -119,7 +119,7 @@ def test_both_states_the_privacy_of_its_noise_on_b():
     assert stated.epsilon == pytest.approx(privacy.gaussian_epsilon(sigma, 1e-5), rel=1e-9)
     assert stated.nominal_epsilon == 1.0
     with pytest.raises(InputError, match="statistics"):
-        policy("adaprivate-ts", noise=Secure(), statistics="ab", **SIZE)
+        policy("adaprivate-ts", source=Secure(), statistics="ab", **SIZE)
     with pytest.raises(InputError, match="statistics"):
         policy("adaprivate-ts-amp", seed=0, statistics="ab", **SIZE)
     with pytest.raises(InputError, match="statistics"):

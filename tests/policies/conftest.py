@@ -64,7 +64,7 @@ def everything(policy):
     parts = [leaf.tolist() for leaf in policy.state] + [policy._rng.tolist(), policy.round, policy.clipped, policy.version]
     if policy.source is not None:
         parts += [repr(policy._mechanism.state), policy._batch.state().tolist()]
-    opened = policy._open
+    opened = policy.open_decision
     return [*parts, None if opened is None else (*opened[:4], opened.features.tolist())]
 
 

@@ -265,7 +265,7 @@ def test_the_sampled_parameter_has_the_stated_law(width):
     mean = np.linalg.solve(A, policy.state.vectors[STATISTIC])
     thetas = np.empty((n, d))
     for i in range(n):
-        policy._open = None  # the same question again: nothing is learned in between
+        policy._waiting.clear()  # the same question again: nothing is learned in between
         policy.decide(candidates[0])
         thetas[i] = policy.state.vectors[PARAMETER]
 

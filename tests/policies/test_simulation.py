@@ -142,7 +142,7 @@ class Stop:
 def test_an_interruption_keeps_the_seeds_all_have_finished():
     chosen, seeds = [made("lints"), made("random")], range(8)
     whole = run_all(chosen, WORLD, seeds, jobs=1)
-    kept = run_all(chosen, WORLD, seeds, jobs=1, progress=Stop(3))  # three of the four pieces of work
+    kept = run_all(chosen, WORLD, seeds, jobs=1, progress=Stop(3), keep_finished=True)  # three of the four pieces of work
     assert [run.seed for run in kept[0]] == [run.seed for run in kept[1]] in ([0, 1, 2, 3], [4, 5, 6, 7])
     all_same(kept, [[runs[run.seed] for run in kept[0]] for runs in whole])
     table = simulate(["lints"], rounds=50, seeds=8, jobs=1, progress=Stop(3))
@@ -151,7 +151,7 @@ def test_an_interruption_keeps_the_seeds_all_have_finished():
 
 def test_an_interruption_before_any_seed_is_finished_is_passed_on():
     with pytest.raises(KeyboardInterrupt):
-        run_all([made("lints"), made("random")], WORLD, range(8), jobs=1, progress=Stop(1))
+        run_all([made("lints"), made("random")], WORLD, range(8), jobs=1, progress=Stop(1), keep_finished=True)
 
 
 def test_other_errors_are_passed_on():
@@ -211,7 +211,7 @@ def test_runs_add_up(replay):
     actions = []
     for t in range(60):
         actions.append(player.decide(candidates[t]).action)
-        player.learn(player._open, 0.0)
+        player.learn(player.open_decision, 0.0)
     played = np.arange(60), np.array(actions)
     lost = np.cumsum(means.max(axis=1) - means[played])
     assert run.reward == rewards[played].sum()

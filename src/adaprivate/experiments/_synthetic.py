@@ -1,4 +1,7 @@
-"""The paper's synthetic experiments share this: policies on the same worlds, as percent of non-private LinUCB."""
+"""The paper's synthetic experiments share this: policies on the same worlds, as percent of non-private LinUCB.
+
+The paper does not say what its +- is; it is read as the standard deviation over its 12 seeds.
+"""
 
 from __future__ import annotations
 

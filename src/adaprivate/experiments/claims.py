@@ -2,7 +2,7 @@
 
 A stated epsilon is a promise: it *agrees* when the true epsilon is no larger (it may be far smaller: the noise is then
 wasted, not the privacy), and is *unsound-as-published* when the true epsilon is larger. A plain number agrees when it is
-ours to the printed digits.
+ours to within one unit of its last printed digit (papers round or truncate).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _verdict(kind: str, stated: float, ours: float) -> str:
     if kind == "epsilon":
         return "agrees" if ours <= stated else "unsound-as-published"
     digits = len(f"{stated:g}".partition(".")[2])
-    return "agrees" if abs(ours - stated) <= 10.0**-digits else "differs"
+    return "agrees" if abs(ours - stated) <= 10.0 ** -max(digits, 2 if stated > 1 else 3) else "differs"
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:

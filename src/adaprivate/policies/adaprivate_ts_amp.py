@@ -47,7 +47,8 @@ class AdaPrivateTSAmp(AdaPrivateTSAdaptive):
         return privacy.published_sampled_gaussian_sigma(self.epsilon, self.delta, self.sampling_rate)
 
     def price(self) -> privacy.Price:
-        return privacy.SampledGaussianPrice(self.noise_multiplier, self.sampling_rate)
+        exact = self.centre in (0, 1)  # centred contributions do not reach the worst case
+        return privacy.SampledGaussianPrice(self.noise_multiplier, self.sampling_rate, exact)
 
 
 EXAMPLES = (AdaPrivateTSAmp(dimension=4, rounds=60, batch_size=10),)

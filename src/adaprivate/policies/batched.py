@@ -101,10 +101,12 @@ class BatchedPolicy:
         """The round after which each batch is released: a function of the round index alone. The rest is not released."""
         if self.schedule == "fixed":
             return np.arange(self.batch_size, self.rounds + 1, self.batch_size, dtype=np.int64)
-        sizes: list[int] = []
-        while sum(sizes) <= self.rounds:
-            sizes.append(math.floor(self.batch_size * self.growth ** len(sizes)))
-        return np.cumsum(sizes[:-1], dtype=np.int64)
+        ends: list[int] = []
+        end = self.batch_size
+        while end <= self.rounds:
+            ends.append(end)
+            end += math.floor(self.batch_size * self.growth ** len(ends))
+        return np.array(ends, dtype=np.int64)
 
     @cached_property
     def noise_multiplier(self) -> float:
@@ -168,7 +170,7 @@ class BatchedPolicy:
     def guarantee(self, *, exact_noise: bool = False) -> Guarantee:
         """What the policy promises; with simulated noise, that it be exact and secret is left to the caller."""
         own = ("exact-noise", "secret-noise") if exact_noise else ()
-        nominal = None if self.calibration == "exact" and self.statistics == "b" else self.epsilon
+        nominal = None if self.calibration == "exact" else self.epsilon
         return privacy.guarantee(
             self.price(),
             privacy.events(),

@@ -77,7 +77,10 @@ class Policy:
         self.version = 0
         """How many batches have been released."""
         self._ends = frozenset(settings.ends.tolist()) if isinstance(settings, BatchedPolicy) else frozenset()
-        self._open: Decision | None = None
+        self._waiting: dict[int, Decision] = {}
+        """The open decision by its round."""
+        self._features = np.zeros(self._dimension)
+        """Its features, out of the caller's reach."""
         key = secrets.randbits(128) if seed is None else check.whole("seed", seed, at_least=0)
         self._rng = streams(key, EXPLORATION_PURPOSE, CHOICE_PURPOSE)
         if source is None:
@@ -105,18 +108,27 @@ class Policy:
             offered = check.floats("candidates", candidates, (None, dimension))
         if offered.ndim != 2 or offered.shape[1] != dimension or not len(offered):
             check.expect(False, "candidates.shape", offered.shape, f"== (K, {dimension}) with K >= 1")
-        if self._open is not None:
+        if self._waiting:
             self._expect_finite(offered, candidates)
-            self.learn(self._open, None)
+            for unrewarded in [*self._waiting.values()]:
+                self.learn(unrewarded, None)
         code = _decide(self.state, offered, self._rng)
         if code < 0:
             self._expect_finite(offered, candidates)
         action = code & 0xFFFFFFFF
         if code != action:
             self.clipped += code >> 32
+        features = offered[action]
+        self._features = features.copy()
         # tuple.__new__ is what Decision(...) does, in half the time
-        self._open = decision = tuple.__new__(Decision, (action, self.version, None, self.round, offered[action]))
+        decision: Decision = tuple.__new__(Decision, (action, self.version, None, self.round, features))
+        self._waiting[self.round] = decision
         return decision
+
+    @property
+    def open_decision(self) -> Decision | None:
+        """The decision whose reward is awaited."""
+        return next(iter(self._waiting.values()), None)
 
     def _expect_finite(self, offered: Floats, candidates: object) -> None:
         """Raise, naming the entry, if a candidate's norm is not a finite number."""
@@ -127,17 +139,20 @@ class Policy:
 
     def learn(self, decision: Decision, reward: float | None) -> None:
         """Learn the reward (0 to 1) of the open decision; ``None`` when there is none: it counts as the public centre."""
-        if self._open is None or decision.round != self._open.round:
-            raise check.InputError(f"Expected decision.round={decision.round} == {self.round}, that of the open decision.")
+        if type(decision) is not Decision or decision.round not in self._waiting:
+            number = getattr(decision, "round", decision)
+            raise check.InputError(f"Expected decision.round={number!r} == {self.round}, that of the open decision.")
         if type(reward) is float and 0.0 <= reward <= 1.0:
             value = reward
         else:
             value = self._centre if reward is None else check.real("reward", reward, at_least=0, at_most=1)
-        features = self._open.features  # not the caller's copy, which may have been altered
+        # Taken first, and by one atomic step: whatever fails below, and whoever else calls, no event is counted twice.
+        if self._waiting.pop(decision.round, None) is None:
+            raise check.InputError(f"Expected decision.round={decision.round} to be learned once.")
+        features = self._features
         if self.source is not None:
             self._batch.add(features, value)
         _learn(self.state, features, value, self._rng)
-        self._open = None
         self.round += 1
         if self.round in self._ends:
             if self.source is not None:
@@ -165,7 +180,7 @@ class Policy:
             "round": self.round,
             "version": self.version,
             "clipped": self.clipped,
-            "open": None if self._open is None else [*self._open[:4], self._open.features.tolist()],
+            "open": [[*decision[:4], self._features.tolist()] for decision in self._waiting.values()],
             "whole": [key for key, leaf in arrays.items() if leaf.dtype == object],
         }
         plain = {key: leaf.astype(str) if leaf.dtype == object else leaf for key, leaf in arrays.items()}
@@ -234,9 +249,10 @@ def _loaded(about: dict[str, Any], stored: dict[str, Array]) -> Policy:
     loaded._rng = _rebuilt(loaded._rng, part("rng"), same_shape=True)
     loaded.round, loaded.version = check.whole("round", about["round"]), check.whole("version", about["version"])
     loaded.clipped = check.whole("clipped", about["clipped"])
-    if about["open"] is not None:
-        action, version, propensity, round_, features = about["open"]
-        loaded._open = Decision(action, version, propensity, round_, check.floats("open", features, (loaded._dimension,)))
+    for action, version, propensity, round_, features in about["open"]:
+        known = (check.whole("action", action), check.whole("version", version), propensity, check.whole("round", round_))
+        loaded._features = check.floats("open", features, (loaded._dimension,))
+        loaded._waiting[round_] = Decision(*known, loaded._features.copy())
     if exact:
         loaded._mechanism.state = _rebuilt(loaded._mechanism.state, part("mechanism"), same_shape=False)
         loaded._batch.restore(next(part("batch")))

@@ -100,6 +100,7 @@ class SampledGaussianPrice(Price):
 
     sigma: float
     sampling_rate: float
+    exact: bool = True
 
     def __post_init__(self) -> None:
         check.real("sigma", self.sigma, above=0)
