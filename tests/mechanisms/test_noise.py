@@ -130,3 +130,8 @@ def test_scales_too_large_for_exact_noise_are_refused():
         Secure().gaussian(zero(Secure(), 2), 1e9)
     with pytest.raises(InputError, match=r"Expected values.dtype='float64'"):
         Secure().gaussian(np.zeros(2), 1.0)
+
+
+def test_slack_grows_with_the_draws():
+    assert Secure().slack(1.0, 1000) == pytest.approx(1000 * Secure().slack(1.0, 1))
+    assert Secure().slack(1.0, 1) > 0
