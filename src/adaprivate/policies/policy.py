@@ -103,11 +103,12 @@ class Policy:
         """Choose one of the rows of ``candidates`` (K, dimension). An earlier decision still open counts as unrewarded."""
         dimension = self._dimension
         try:
-            offered = np.array(candidates, dtype=np.float64, order="C")
+            offered = np.array(candidates, np.float64, order="C")
         except (TypeError, ValueError, OverflowError):
             offered = check.floats("candidates", candidates, (None, dimension))
-        if offered.ndim != 2 or offered.shape[1] != dimension or not len(offered):
-            check.expect(False, "candidates.shape", offered.shape, f"== (K, {dimension}) with K >= 1")
+        shape = offered.shape
+        if len(shape) != 2 or shape[1] != dimension or not shape[0]:
+            check.expect(False, "candidates.shape", shape, f"== (K, {dimension}) with K >= 1")
         if self._waiting:
             self._expect_finite(offered, candidates)
             for unrewarded in [*self._waiting.values()]:
@@ -139,16 +140,16 @@ class Policy:
 
     def learn(self, decision: Decision, reward: float | None) -> None:
         """Learn the reward (0 to 1) of the open decision; ``None`` when there is none: it counts as the public centre."""
-        if type(decision) is not Decision or decision.round not in self._waiting:
-            number = getattr(decision, "round", decision)
+        number = decision.round if type(decision) is Decision else None
+        if number not in self._waiting:
             raise check.InputError(f"Expected decision.round={number!r} == {self.round}, that of the open decision.")
         if type(reward) is float and 0.0 <= reward <= 1.0:
             value = reward
         else:
             value = self._centre if reward is None else check.real("reward", reward, at_least=0, at_most=1)
         # Taken first, and by one atomic step: whatever fails below, and whoever else calls, no event is counted twice.
-        if self._waiting.pop(decision.round, None) is None:
-            raise check.InputError(f"Expected decision.round={decision.round} to be learned once.")
+        if self._waiting.pop(number, None) is None:
+            raise check.InputError(f"Expected decision.round={number} to be learned once.")
         features = self._features
         if self.source is not None:
             self._batch.add(features, value)
