@@ -22,7 +22,7 @@ CONDITIONS: dict[str, str] = {
     "no-replay": "no batch is released twice, for instance from a restored copy of the mechanism",
     "exact-noise": "the noise is drawn exactly, on an integer grid, not in floating point",
     "user-clip": "each person's contribution to a batch is clipped to its stated norm",
-    "user-batches": "each person enters at most the stated number of batches, further events are dropped",
+    "user-batches": "each person enters at most the stated number of batches, at the stated distance; the rest is dropped",
     "user-identity": "each person is known by one identifier",
     "public-preparation": "whatever filtered, centred or scaled the rows beforehand is public",
     "independent-rounds": "no other round's context, candidates or rewards depend on the protected round",
