@@ -127,8 +127,10 @@ def test_bad_events_are_refused_and_leave_the_sum_alone(noise, features, reward,
     assert float(batch.take()[0]) == (0.5 * UNIT if noise.exact else 0.5)
 
 
-def test_clipping_in_integers_never_rounds_up():
-    """A short vector whose length is no whole number: dividing by its rounded-down length would leave it too long."""
+@pytest.mark.parametrize("sign", [1, -1])
+def test_clipping_in_integers_never_rounds_up(sign):
+    """A short vector whose length is no whole number: dividing by its rounded-down length would leave it too long, and so
+    would rounding negative entries down."""
     batch = UserSum(2, noise=Secure(), clip=3.5 / UNIT, batches=1)
-    batch.add("ann", [2 / UNIT, 3 / UNIT], 1.0)
+    batch.add("ann", [sign * 2 / UNIT, sign * 3 / UNIT], 1.0)
     assert 0 < length(batch.take()) <= 3**2

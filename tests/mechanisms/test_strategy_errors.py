@@ -123,3 +123,11 @@ def test_rounding_to_the_grid_costs_nothing_at_a_hundred_thousand_batches():
 def test_toeplitz_refuses_coefficients_that_do_not_fall(coefficients):
     with pytest.raises(InputError, match="Expected coefficients"):
         Toeplitz(4, np.array(coefficients))
+
+
+def test_a_tree_covers_blocks_that_are_filled_in_part():
+    """Six batches in a row put four in one block of four and two in the next: 6 + 12 + (16 + 4) + 36 squared."""
+    tree = FAMILY["tree"](8)
+    moved = np.linalg.norm(tree.matrix()[:, :6].sum(axis=1))
+    assert moved == pytest.approx(math.sqrt(74))
+    assert tree.sensitivity(6) >= moved * (1 - 1e-12)
