@@ -58,7 +58,10 @@ def _draw(world: ArmsWorld, round_index: int, candidates: Floats, means: Floats,
 
 @dataclass(frozen=True)
 class Synthetic:
-    """Unit-norm ``arms``, ``candidates`` of them offered each round, mean reward link(theta' x), |theta| = ``signal``."""
+    """Unit-norm ``arms``, ``candidates`` of them offered each round, mean reward link(theta' x + ``offset``).
+
+    The norm of theta is ``signal``.
+    """
 
     name: ClassVar[str] = "synthetic"
     dimension: int = 20
@@ -67,6 +70,7 @@ class Synthetic:
     link: str = "logistic"
     reward: str = "bernoulli"
     signal: float = 2.0
+    offset: float = 0.0
 
     def __post_init__(self) -> None:
         check.whole("dimension", self.dimension, at_least=1)
@@ -75,8 +79,9 @@ class Synthetic:
         check.one_of("link", self.link, LINKS)
         check.one_of("reward", self.reward, REWARDS)
         check.real("signal", self.signal, above=0)
+        check.real("offset", self.offset)
         if self.link == "linear":
-            check.real("signal", self.signal, at_most=0.5)
+            check.real("signal", self.signal, at_most=0.5 - abs(self.offset))
 
     def world(self, seed: int) -> ArmsWorld:
         """The world of this seed."""
@@ -85,7 +90,7 @@ class Synthetic:
         theta *= self.signal / np.linalg.norm(theta)
         arms = rng.standard_normal((self.arms, self.dimension))
         arms /= np.maximum(np.linalg.norm(arms, axis=1, keepdims=True), 1e-300)
-        return arms_world(arms, arms @ theta, self.link, self.reward)
+        return arms_world(arms, arms @ theta + self.offset, self.link, self.reward)
 
 
 @dataclass(frozen=True)

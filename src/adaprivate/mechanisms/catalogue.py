@@ -22,7 +22,7 @@ from adaprivate.mechanisms.base import Mechanism
 from adaprivate.mechanisms.contributions import EventSum
 from adaprivate.mechanisms.independent import Independent
 from adaprivate.mechanisms.noise import Noise
-from adaprivate.mechanisms.prefix import PrefixSum, Strategy
+from adaprivate.mechanisms.prefix import NoisyRows, PrefixSum, Strategy
 from adaprivate.mechanisms.symmetric import symmetric
 from adaprivate.privacy import Participation, Price
 
@@ -167,6 +167,7 @@ class ShapedPrefixSum(Mechanism):
     """
 
     name = "catalogue"
+    _release_kind: type[PrefixSum] = PrefixSum
 
     def __init__(
         self,
@@ -183,7 +184,7 @@ class ShapedPrefixSum(Mechanism):
         self.noise = noise
         base = participation or privacy.events()
         self.participation = dataclasses.replace(base, conditions=(*base.conditions, "catalogue"))
-        self.inner = PrefixSum(
+        self.inner = self._release_kind(
             strategy, dimension=shape.dimension, noise_multiplier=noise_multiplier, noise=noise, participation=base
         )
 
@@ -213,6 +214,18 @@ class ShapedPrefixSum(Mechanism):
     def prefix_covariance(self, step: int) -> Floats:
         """Covariance of the noise in the running sum after this batch (0-based)."""
         return np.asarray(self.inner.prefix_std()[step] ** 2 * self.coordinates.covariance)
+
+
+class ShapedRows(ShapedPrefixSum):
+    """The same release left undecoded: each batch's noisy row of C s, in the original coordinates."""
+
+    name = "shaped-rows"
+    _release_kind = NoisyRows
+
+    @property
+    def row_covariance(self) -> Floats:
+        """Covariance of the noise in every row."""
+        return np.asarray(self.inner.row_std**2 * self.coordinates.covariance)
 
 
 def _example(noise: Noise) -> ShapedPrefixSum:

@@ -150,18 +150,40 @@ class PrefixSum(Mechanism):
             f"<= {self.strategy.steps}, the strategy's steps",
         )
 
-    def _release(self, value: Array) -> Floats:
-        """Take the next batch's sum and return the noisy running sum."""
+    def _noisy_rows(self, value: Array) -> tuple[Floats, Any]:
+        """The noisy rows of the next batch, and the strategy's state after encoding it."""
         step, stream = self.state
         shape = (self.dimension,)
         increment = (
             whole_numbers("increment", value, shape) if self.noise.exact else plain_numbers("increment", value, shape)
         )
         rows, stream = self.strategy.encode(stream, step, increment)
-        prefix, stream = self.strategy.decode(stream, step, self.noise.gaussian(rows, self.row_std * self.scales))
+        return self.noise.gaussian(rows, self.row_std * self.scales), stream
+
+    def _release(self, value: Array) -> Floats:
+        """Take the next batch's sum and return the noisy running sum."""
+        step = self.state.step
+        rows, stream = self._noisy_rows(value)
+        prefix, stream = self.strategy.decode(stream, step, rows)
         self.state = PrefixState(step + 1, stream)
         return prefix.copy()  # the state may keep its own
 
     def prefix_std(self) -> Floats:
         """Standard deviation of the noise in each running sum, per coordinate of scale 1."""
         return self.row_std * self.strategy.prefix_std()
+
+
+class NoisyRows(PrefixSum):
+    """The same release left undecoded: each batch's noisy row of C s, for a reader who knows the law of the noise."""
+
+    name = "noisy-rows"
+
+    def __init__(self, strategy: Strategy, **options: Any) -> None:
+        super().__init__(strategy, **options)
+        check.expect(strategy.rows == strategy.steps, "strategy.rows", strategy.rows, f"== {strategy.steps}, one per batch")
+
+    def _release(self, value: Array) -> Floats:
+        """Take the next batch's sum and return its noisy row."""
+        rows, stream = self._noisy_rows(value)
+        self.state = PrefixState(self.state.step + 1, stream)
+        return np.asarray(rows[0])

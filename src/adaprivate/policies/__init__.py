@@ -38,7 +38,7 @@ class Settings(Protocol):
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
         """The privacy noise of every release, for each seed."""
 
-    def start(self, noise: Floats, ends: Any = None) -> Any:
+    def start(self, noise: Floats) -> Any:
         """The state before the first round."""
 
     def guarantee(self, *, exact_noise: bool = False) -> Guarantee | None:

@@ -12,10 +12,11 @@ import numpy as np
 
 from adaprivate import check, mechanisms, privacy
 from adaprivate.check import Floats
-from adaprivate.mechanisms import Noise, PrefixSum
+from adaprivate.mechanisms import EventSum, Noise, PrefixSum
 from adaprivate.mechanisms.noise import SimulatedReplicas
 from adaprivate.policies.both import design_mechanism, with_design
-from adaprivate.policies.linear import Integers, LinearState, fresh
+from adaprivate.policies.linear import BATCH, COORDINATES, DECAY, PRIOR, STATISTIC, WIDTH, Integers, LinearState, fresh
+from adaprivate.policies.releasing import ReleasingPolicy
 from adaprivate.privacy import Guarantee
 
 CALIBRATIONS = ("zcdp", "exact")
@@ -26,7 +27,7 @@ NOISE_PURPOSE, DESIGN_NOISE_PURPOSE = 10, 11
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchedPolicy:
+class BatchedPolicy(ReleasingPolicy):
     """Settings of a policy that releases the reward statistic after every batch, with privacy noise.
 
     calibration: "zcdp" is the papers' Eq. 2.8 (sound, loose), "exact" the least noise for (epsilon, delta).
@@ -125,6 +126,24 @@ class BatchedPolicy:
             noise=noise,
         )
 
+    @property
+    def exact_noise_refusal(self) -> tuple[str, object, str] | None:
+        if self.inclusion != 1:
+            return "sampling_rate", self.inclusion, "== 1 with exact noise"
+        return None if self.statistics == "b" else ("statistics", self.statistics, "== b with exact noise")
+
+    def mechanism_for(self, batch: int, source: Noise) -> PrefixSum | None:
+        return self.mechanism(source) if batch == 0 else None
+
+    def collector(self, source: Noise) -> EventSum:
+        return EventSum(self.dimension, noise=source, centre=self.centre)
+
+    def publish(self, state: LinearState, released: Floats) -> None:
+        state.vectors[STATISTIC] = state.vectors[PRIOR] + released
+        state.vectors[COORDINATES] = state.root.T @ state.vectors[STATISTIC]
+        state.counts[BATCH] += 1
+        state.numbers[WIDTH] *= state.numbers[DECAY]
+
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
         """The noise of every release (seeds, batches, d), then A's with "ab", each seed's as if it were drawn alone."""
         release = self.mechanism(SimulatedReplicas([(seed, NOISE_PURPOSE) for seed in seeds]), len(seeds))
@@ -142,7 +161,7 @@ class BatchedPolicy:
         )
         return np.concatenate([table, _released_noise(design, len(seeds))], axis=2)
 
-    def start(self, noise: Floats, ends: Integers | None = None) -> LinearState:
+    def start(self, noise: Floats) -> LinearState:
         """The state before the first round, given the noise of each release."""
         state = fresh(
             self.kind,
@@ -154,12 +173,11 @@ class BatchedPolicy:
             sampling_rate=self.inclusion,
             forced=self.forced_exploration,
             theta_0=None if self.theta_0 is None else np.array(self.theta_0),
-            ends=self.ends if ends is None else ends,
+            ends=self.ends,
             noise=noise,
         )
         if self.statistics == "b":
             return state
-        check.expect(ends is None, "statistics", self.statistics, "== b with exact noise")
         return with_design(state, self.ridge)
 
     def price(self) -> privacy.Price:

@@ -36,7 +36,7 @@ class LinearState(NamedTuple):
     """Six vectors (6, d), by the names above: w = S' b; the true running sum of (reward - centre) x, which is private; the
     statistic b as last released; the prior, ridge * theta_0; the last S' x, or scratch; the last sampled theta."""
     noise: Floats
-    """The noise of each release (batches, d)."""
+    """The noise of each release (batches, d), in simulation; empty where a mechanism releases."""
     ends: Integers
     """The round after which each batch is released."""
     numbers: Floats
@@ -204,7 +204,7 @@ def collect(state: LinearState, features: Floats, reward: float, rng: Streams) -
         total[j] += weight * features[j]
     state.counts[ROUND] += 1
     batch = state.counts[BATCH]
-    if batch < state.ends.shape[0] and state.counts[ROUND] == state.ends[batch]:
+    if batch < state.noise.shape[0] and state.counts[ROUND] == state.ends[batch]:
         for j in range(d):
             statistic[j] = prior[j] + total[j] + state.noise[batch, j]
         rotate(state.root, statistic, state.vectors[COORDINATES])

@@ -10,7 +10,7 @@ import numpy as np
 
 from adaprivate import check
 from adaprivate.check import Floats
-from adaprivate.policies.linear import Integers, LinearState, fresh
+from adaprivate.policies.linear import LinearState, fresh
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class OnlinePolicy:
         """No noise."""
         return np.zeros((len(seeds), 0, self.dimension))
 
-    def start(self, noise: Floats, ends: Integers | None = None) -> LinearState:
+    def start(self, noise: Floats) -> LinearState:
         """The state before the first round."""
         return fresh(self.kind, dimension=self.dimension, ridge=self.ridge, width=self.exploration, centre=self.centre)
 

@@ -14,10 +14,9 @@ import numpy as np
 from adaprivate import check, policies
 from adaprivate.check import Array, Floats
 from adaprivate.compiled import Streams, borrowed, entry, streams
-from adaprivate.mechanisms import EventSum, Secure
-from adaprivate.policies.batched import BatchedPolicy
-from adaprivate.policies.linear import BATCH, COORDINATES, DECAY, PRIOR, STATISTIC, WIDTH
+from adaprivate.mechanisms import Secure
 from adaprivate.policies.protocol import select, update
+from adaprivate.policies.releasing import ReleasingPolicy
 from adaprivate.privacy import Guarantee
 
 EXPLORATION_PURPOSE, CHOICE_PURPOSE = 3, 4
@@ -61,37 +60,54 @@ class Policy:
     """A policy that decides and learns, one round after another.
 
     Made by :func:`policy` with either ``seed`` (simulated noise, for experiments) or ``source=Secure()`` (exact noise from
-    the operating system, for real people's data).
+    the operating system, for real people's data). A decision may be rewarded until ``reward_window`` more have been made;
+    rewards that are missing or late count as the public centre. A policy that can go on after its last batch does.
     """
 
-    def __init__(self, settings: Any, *, seed: int | None, source: Secure | None) -> None:
+    def __init__(self, settings: Any, *, seed: int | None, source: Secure | None, reward_window: int = 0) -> None:
         check.expect((seed is None) != (source is None), "seed", seed, "or source=Secure() to be given, and not both")
         self.settings = settings
         self._dimension: int = settings.dimension
         self._centre: float = getattr(settings, "centre", 0.0)
         self.source = source
+        self.reward_window = check.whole("reward_window", reward_window, at_least=0)
         self.clipped = 0
         """How many feature vectors were longer than 1 and were clipped."""
+        self.decided = 0
+        """How many decisions have been made."""
         self.round = 0
         """How many rounds have been learned."""
         self.version = 0
         """How many batches have been released."""
-        self._ends = frozenset(settings.ends.tolist()) if isinstance(settings, BatchedPolicy) else frozenset()
-        self._waiting: dict[int, Decision] = {}
-        """The open decision by its round."""
-        self._features = np.zeros(self._dimension)
-        """Its features, out of the caller's reach."""
-        key = secrets.randbits(128) if seed is None else check.whole("seed", seed, at_least=0)
-        self._rng = streams(key, EXPLORATION_PURPOSE, CHOICE_PURPOSE)
+        self._waiting: dict[int, tuple[Decision, Floats]] = {}
+        """The open decisions by their rounds, and their features, out of the caller's reach."""
+        self._rewards: dict[int, float] = {}
+        """Rewards that wait for their decision's window to close."""
+        self._seed = secrets.randbits(128) if seed is None else check.whole("seed", seed, at_least=0)
+        self._rng = streams(self._seed, EXPLORATION_PURPOSE, CHOICE_PURPOSE)
+        self._plan()
+        self.state = settings.start(self._noise())
         if source is None:
-            self.state = settings.start(settings.noise_tables([key])[0])
             return
         check.kind("source", source, Secure)
-        check.expect(isinstance(settings, BatchedPolicy), "source", "Secure()", "for a policy that releases batches")
-        check.expect(settings.inclusion == 1, "sampling_rate", settings.inclusion, "== 1 with exact noise")
-        self.state = settings.start(np.zeros((0, settings.dimension)), np.zeros(0, dtype=np.int64))
-        self._mechanism = settings.mechanism(source)
-        self._batch = EventSum(settings.dimension, noise=source, centre=settings.centre)
+        check.expect(isinstance(settings, ReleasingPolicy), "source", "Secure()", "for a policy that releases batches")
+        if settings.exact_noise_refusal is not None:
+            check.expect(False, *settings.exact_noise_refusal)
+        self._mechanism = settings.mechanism_for(0, source)
+        self._batch = settings.collector(source)
+
+    def _plan(self) -> None:
+        """When batches end, and when the plan does."""
+        releases = isinstance(self.settings, ReleasingPolicy)
+        self._ends = frozenset(self.settings.ends.tolist() if releases else ())
+        self._planned: int | None = self.settings.planned if releases else None
+
+    def _noise(self) -> Floats:
+        """The simulated noise of every release; none where a mechanism releases."""
+        if self.source is None:
+            table: Floats = self.settings.noise_tables([self._seed])[0]
+            return table
+        return np.zeros((0, self._dimension))
 
     @property
     def guarantee(self) -> Guarantee | None:
@@ -109,10 +125,12 @@ class Policy:
         shape = offered.shape
         if len(shape) != 2 or shape[1] != dimension or not shape[0]:
             check.expect(False, "candidates.shape", shape, f"== (K, {dimension}) with K >= 1")
-        if self._waiting:
+        number = self.decided
+        closing = number - self.reward_window
+        if self._waiting and self.round < closing:
             self._expect_finite(offered, candidates)
-            for unrewarded in [*self._waiting.values()]:
-                self.learn(unrewarded, None)
+            while self.round < closing:
+                self._count(self.round, self._rewards.pop(self.round, self._centre))
         code = _decide(self.state, offered, self._rng)
         if code < 0:
             self._expect_finite(offered, candidates)
@@ -120,16 +138,16 @@ class Policy:
         if code != action:
             self.clipped += code >> 32
         features = offered[action]
-        self._features = features.copy()
         # tuple.__new__ is what Decision(...) does, in half the time
-        decision: Decision = tuple.__new__(Decision, (action, self.version, None, self.round, features))
-        self._waiting[self.round] = decision
+        decision: Decision = tuple.__new__(Decision, (action, self.version, None, number, features))
+        self._waiting[number] = (decision, features.copy())
+        self.decided = number + 1
         return decision
 
     @property
     def open_decision(self) -> Decision | None:
-        """The decision whose reward is awaited."""
-        return next(iter(self._waiting.values()), None)
+        """The oldest decision whose reward can still be learned."""
+        return next((decision for decision, _ in self._waiting.values()), None)
 
     def _expect_finite(self, offered: Floats, candidates: object) -> None:
         """Raise, naming the entry, if a candidate's norm is not a finite number."""
@@ -139,34 +157,49 @@ class Policy:
                 raise check.InputError("Expected candidates to have norms <= 1e150.")
 
     def learn(self, decision: Decision, reward: float | None) -> None:
-        """Learn the reward (0 to 1) of the open decision; ``None`` when there is none: it counts as the public centre."""
+        """Learn the reward (0 to 1) of an open decision; ``None`` when there is none: it counts as the public centre."""
         number = decision.round if type(decision) is Decision else None
         if number not in self._waiting:
-            raise check.InputError(f"Expected decision.round={number!r} == {self.round}, that of the open decision.")
+            expected = f"== {self.round}, that of the open decision" if self._waiting else "to be an open decision"
+            raise check.InputError(f"Expected decision.round={number!r} {expected}.")
         if type(reward) is float and 0.0 <= reward <= 1.0:
             value = reward
         else:
             value = self._centre if reward is None else check.real("reward", reward, at_least=0, at_most=1)
-        # Taken first, and by one atomic step: whatever fails below, and whoever else calls, no event is counted twice.
-        if self._waiting.pop(number, None) is None:
+        if not self.reward_window:
+            self._count(number, value)
+            return
+        if number in self._rewards:
             raise check.InputError(f"Expected decision.round={number} to be learned once.")
-        features = self._features
+        self._rewards[number] = value
+
+    def _count(self, number: int, value: float) -> None:
+        """Count the oldest open decision with its reward, and release its batch if it is the last of it."""
+        # Taken first, and by one atomic step: whatever fails below, and whoever else calls, no event is counted twice.
+        taken = self._waiting.pop(number, None)
+        if taken is None:
+            raise check.InputError(f"Expected decision.round={number} to be learned once.")
+        features = taken[1]
+        if self.round == self._planned:
+            self._extend()
         if self.source is not None:
-            self._batch.add(features, value)
+            self._batch.add(self.settings.event(features), value)
         _learn(self.state, features, value, self._rng)
         self.round += 1
         if self.round in self._ends:
             if self.source is not None:
-                self._publish()
+                self.settings.publish(self.state, self._mechanism.release(self._batch))
             self.version += 1
+            if self.source is not None:
+                self._mechanism = self.settings.mechanism_for(self.version, self.source) or self._mechanism
 
-    def _publish(self) -> None:
-        """Release the batch with exact noise, as the compiled update does with simulated noise."""
-        state = self.state
-        state.vectors[STATISTIC] = state.vectors[PRIOR] + self._mechanism.release(self._batch.take())
-        state.vectors[COORDINATES] = state.root.T @ state.vectors[STATISTIC]
-        state.counts[BATCH] += 1
-        state.numbers[WIDTH] *= state.numbers[DECAY]
+    def _extend(self) -> None:
+        """Plan further."""
+        self.settings = self.settings.extended()
+        self._plan()
+        self.state = self.settings.resumed(self.state, self._noise())
+        if self.source is not None:
+            self._mechanism = self.settings.mechanism_for(self.version, self.source) or self._mechanism
 
     def save(self, path: str | Path) -> None:
         """Write everything to one file. It holds private sums; with exact noise, continue from it at most once."""
@@ -176,12 +209,18 @@ class Policy:
         arrays = {f"{name}/{i}": leaf for name, part in parts.items() for i, leaf in enumerate(_leaves(part))}
         about = {
             "policy": self.settings.name,
+            "seed": None if self.source is not None else self._seed,
+            "reward_window": self.reward_window,
+            "decided": self.decided,
             "settings": dataclasses.asdict(self.settings),
             "exact": self.source is not None,
             "round": self.round,
             "version": self.version,
             "clipped": self.clipped,
-            "open": [[*decision[:4], self._features.tolist()] for decision in self._waiting.values()],
+            "open": [
+                [*decision[:4], features.tolist(), self._rewards.get(decision.round)]
+                for decision, features in self._waiting.values()
+            ],
             "whole": [key for key, leaf in arrays.items() if leaf.dtype == object],
         }
         plain = {key: leaf.astype(str) if leaf.dtype == object else leaf for key, leaf in arrays.items()}
@@ -212,9 +251,11 @@ def _rebuilt(template: Any, leaves: Iterator[Array], *, same_shape: bool) -> Any
     return np.ascontiguousarray(leaf)
 
 
-def policy(name: str, *, seed: int | None = None, source: Secure | None = None, **options: Any) -> Policy:
+def policy(
+    name: str, *, seed: int | None = None, source: Secure | None = None, reward_window: int = 0, **options: Any
+) -> Policy:
     """A policy by name. Give ``seed=`` for simulation, or ``source=Secure()`` for real people's data."""
-    return Policy(policies.settings(name, options), seed=seed, source=source)
+    return Policy(policies.settings(name, options), seed=seed, source=source, reward_window=reward_window)
 
 
 def load(path: str | Path) -> Policy:
@@ -236,7 +277,10 @@ def _loaded(about: dict[str, Any], stored: dict[str, Array]) -> Policy:
         values["theta_0"] = tuple(values["theta_0"])
     exact = bool(about["exact"])
     loaded = Policy(
-        policies.settings(about["policy"], values), seed=None if exact else 0, source=Secure() if exact else None
+        policies.settings(about["policy"], values),
+        seed=None if exact else check.whole("seed", about["seed"]),
+        source=Secure() if exact else None,
+        reward_window=about["reward_window"],
     )
 
     def part(name: str) -> Iterator[Array]:
@@ -250,11 +294,16 @@ def _loaded(about: dict[str, Any], stored: dict[str, Array]) -> Policy:
     loaded._rng = _rebuilt(loaded._rng, part("rng"), same_shape=True)
     loaded.round, loaded.version = check.whole("round", about["round"]), check.whole("version", about["version"])
     loaded.clipped = check.whole("clipped", about["clipped"])
-    for action, version, propensity, round_, features in about["open"]:
+    loaded.decided = check.whole("decided", about["decided"], at_least=loaded.round)
+    for action, version, propensity, round_, features, reward in about["open"]:
         known = (check.whole("action", action), check.whole("version", version), propensity, check.whole("round", round_))
-        loaded._features = check.floats("open", features, (loaded._dimension,))
-        loaded._waiting[round_] = Decision(*known, loaded._features.copy())
+        vector = check.floats("open", features, (loaded._dimension,))
+        loaded._waiting[round_] = (Decision(*known, vector.copy()), vector)
+        if reward is not None:
+            loaded._rewards[round_] = check.real("reward", reward, at_least=0, at_most=1)
     if exact:
+        for batch in range(1, loaded.version + 1):
+            loaded._mechanism = loaded.settings.mechanism_for(batch, loaded.source) or loaded._mechanism
         loaded._mechanism.state = _rebuilt(loaded._mechanism.state, part("mechanism"), same_shape=False)
         loaded._batch.restore(next(part("batch")))
     return loaded

@@ -53,7 +53,7 @@ class Random:
         """No noise is needed."""
         return np.zeros((len(seeds), 0, self.dimension))
 
-    def start(self, noise: Floats, ends: Integers | None = None) -> RandomState:
+    def start(self, noise: Floats) -> RandomState:
         """The state before the first round."""
         return RandomState(np.zeros(2, dtype=np.int64))
 
