@@ -285,4 +285,4 @@ def test_local_eigenvalues_below_the_shift_are_raised_to_it():
     policy.learn(policy.decide(candidates[0]), 1.0)
     s = policy.settings
     g = s.sigma * (4 * math.sqrt(D) + 2 * math.log(2 * s.rounds / s.confidence))
-    np.testing.assert_allclose(policy.state.frozen @ policy.state.frozen, np.eye(D) / g, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(policy.state.frozen @ policy.state.frozen.T, np.eye(D) / g, rtol=1e-9, atol=1e-15)

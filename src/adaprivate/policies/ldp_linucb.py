@@ -20,7 +20,7 @@ import numpy as np
 
 from adaprivate import check, privacy
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams
+from adaprivate.compiled import Streams, kernel
 from adaprivate.policies.linear import PARAMETER, ROTATED, TOTAL, Integers
 from adaprivate.policies.protocol import selects, updates
 from adaprivate.policies.snapshot import (
@@ -39,7 +39,7 @@ SIGMA, SPREAD, SCALE, LOG_ROUNDS = OWN, OWN + 1, OWN + 2, OWN + 3
 
 
 class LocalState(SnapshotState):
-    """Adds up noisy messages: ``memory`` is the noisy sum x x', TOTAL the noisy sum of reward x."""
+    """Adds up noisy messages: ``memory`` is the noisy sum x x', TOTAL the noisy sum of reward x; ``root`` is scratch."""
 
 
 @selects.of(LocalState)
@@ -48,17 +48,39 @@ def _select(state: SnapshotState, candidates: Floats, rng: Streams) -> int:
     return most_hopeful(candidates, vectors[PARAMETER], state.frozen, state.numbers[WIDTH], vectors[ROTATED])
 
 
-@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
-def shifted_root(matrix: Floats, shift: float, out: Floats) -> None:
-    """The symmetric root of (matrix + 2 shift I)^-1, eigenvalues below the shift raised to it."""
+@kernel
+def inverse_root(matrix: Floats, shift: float, lower: Floats, out: Floats) -> bool:
+    """Upper triangular S with S S' = (matrix + shift I)^-1, by Cholesky; False if that is not positive definite."""
     d = matrix.shape[0]
-    values, basis = np.linalg.eigh(matrix.copy())
     for i in range(d):
-        for j in range(d):
-            total = 0.0
-            for m in range(d):
-                total += basis[i, m] * basis[j, m] / math.sqrt(max(values[m] + 2.0 * shift, shift))
-            out[i, j] = total
+        for j in range(i + 1):
+            entry = matrix[i, j] + (shift if i == j else 0.0)
+            for m in range(j):
+                entry -= lower[i, m] * lower[j, m]
+            if i > j:
+                lower[i, j] = entry / lower[j, j]
+            elif entry > 0.0:
+                lower[i, i] = math.sqrt(entry)
+            else:
+                return False
+    for i in range(d):  # S = the transposed inverse of the factor
+        for j in range(i + 1):
+            entry = 1.0 if i == j else 0.0
+            for m in range(j, i):
+                entry -= lower[i, m] * out[j, m]
+            out[j, i] = entry / lower[i, i]
+            if i > j:
+                out[i, j] = 0.0
+    return True
+
+
+@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+def raised_root(matrix: Floats, shift: float, out: Floats) -> None:
+    """A root of (matrix + 2 shift I)^-1, eigenvalues below the shift raised to it."""
+    values, basis = np.linalg.eigh(matrix.copy())
+    for i in range(matrix.shape[0]):
+        for j in range(matrix.shape[0]):
+            out[i, j] = basis[i, j] / math.sqrt(max(values[j] + 2.0 * shift, shift))
 
 
 @updates.of(LocalState)
@@ -80,7 +102,9 @@ def _update(state: SnapshotState, features: Floats, reward: float, rng: Streams)
     state.counts[ROUND] += 1
     sigma, n = numbers[SIGMA], t + 1.0
     shift = sigma * math.sqrt(n) * numbers[SPREAD]
-    shifted_root(state.memory, shift, state.frozen)
+    covered = inverse_root(state.memory, shift, state.root, state.frozen)  # no eigenvalue below -shift
+    if not covered or not inverse_root(state.memory, 2.0 * shift, state.root, state.frozen):
+        raised_root(state.memory, shift, state.frozen)
     solve(state.frozen, vectors[TOTAL], vectors[ROTATED], vectors[PARAMETER])
     log_rounds = numbers[LOG_ROUNDS]
     theory = 2.0 * sigma * math.sqrt(d * log_rounds)

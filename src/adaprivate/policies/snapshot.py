@@ -126,8 +126,6 @@ class SnapshotPolicy:
     name: ClassVar[str]
     private: ClassVar[bool] = True
     statistics: ClassVar[str] = "b"
-    first_release: ClassVar[int] = 1
-    """The first round after which something may be released."""
 
     dimension: int
     rounds: int
@@ -157,6 +155,11 @@ class SnapshotPolicy:
     def unsound(self) -> bool:
         """Whether these settings spend more than the epsilon they are given, as published; the guarantee says how much."""
         return False
+
+    @property
+    def first_release(self) -> int:
+        """The first round after which something may be released."""
+        return 1
 
     @cached_property
     def noise_multiplier(self) -> float:

@@ -63,11 +63,17 @@ def _select(state: SnapshotState, candidates: Floats, rng: Streams) -> int:
 def episode_estimate(gram: Floats, ridge: float, vectors: Floats) -> float:
     """The estimate from one episode alone, in its row; returns the least eigenvalue of ridge I + gram and empties sums."""
     d = gram.shape[0]
-    design = gram + ridge * np.eye(d)
-    vectors[PARAMETER] = np.linalg.solve(design, vectors[TOTAL])
+    values, basis = np.linalg.eigh(gram.copy())
+    vectors[PARAMETER] = 0.0
+    for m in range(d):
+        along = 0.0
+        for i in range(d):
+            along += basis[i, m] * vectors[TOTAL, i]
+        for i in range(d):
+            vectors[PARAMETER, i] += basis[i, m] * along / (values[m] + ridge)
     vectors[TOTAL] = 0.0
     gram[:] = 0.0
-    return float(np.linalg.eigvalsh(design)[0])
+    return float(values[0] + ridge)
 
 
 @updates.of(EpisodicState)
@@ -124,6 +130,10 @@ class ZCDPEpisodic(SnapshotPolicy):
     @property
     def unsound(self) -> bool:
         return self.mode == "published-unsound" and self.releases > 1
+
+    @property
+    def first_release(self) -> int:
+        return min(self.first_episode, self.rounds)
 
     @cached_property
     def releases(self) -> int:

@@ -1,0 +1,174 @@
+"""All linear policies on the paper's synthetic world at equal true privacy: reward, learned share, regret.
+
+Equal true privacy: every policy's nominal epsilon is solved for so that the epsilon its guarantee proves is the one in the
+column. Policies protect different things, so they are listed by privacy notion, and lists of different notions are
+not to be compared: an *event* guarantee protects the value of one reward and takes features as public; a *joint* one
+protects context and reward of a round from everyone else; a *local* one protects both from the server too.
+
+Policies run with their own defaults; rows with a comma are settings that their descriptions leave open, chosen by hand
+and not tuned here. Options known to be unsound as published are left out: at their true epsilon they are random
+play. A divided budget costs nothing here: at equal true privacy "split" and "not split" are one and the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from adaprivate import environments, policies
+from adaprivate.experiments import Cell, Row
+from adaprivate.experiments._synthetic import PAPER_SEEDS, ROUNDS, Frozen
+from adaprivate.policies import Settings
+from adaprivate.simulation import mean_sem, policy_settings, run_all
+
+SOURCE = "our own comparison; no table is printed"
+SEEDS = PAPER_SEEDS
+PAPER: dict[tuple[str, str], float] = {}
+EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+DELTA = 1e-5
+NOT_PRIVATE, PERFECT = "not private", "epsilon 0"
+VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
+    "adac-oful": {"practical width": {"bonus_rule": "practical"}},
+    "rarely-switching": {"growth 10": {"growth": 10.0}},
+    "zcdp-episodic": {"split": {"mode": "split"}},
+    "ldp-linucb": {"width / 100": {"alpha": 0.01}},
+}
+"""Further settings of a policy, by the name of the row."""
+
+
+def linear_policies() -> list[str]:
+    """Every policy that scores feature vectors of a stated dimension, and so runs in the synthetic world."""
+    return [name for name in policies.names() if {"dimension", "rounds"} <= set(policies.options(name))]
+
+
+def _settings() -> list[Mapping[str, Any]]:
+    rows: list[Mapping[str, Any]] = []
+    for policy in linear_policies():
+        budgets: Sequence[float | None] = EPSILONS if "epsilon" in policies.options(policy) else (None,)
+        for label, options in {"": {}, **VARIANTS.get(policy, {})}.items():
+            name = f"{policy}, {label}" if label else policy
+            rows += [{"row": name, "policy": policy, "options": options, "epsilon": budget} for budget in budgets]
+    return rows
+
+
+SETTINGS = _settings()
+
+
+@lru_cache(maxsize=512)
+def at_true_epsilon(policy: str, options: Frozen, epsilon: float) -> Settings:
+    """The policy with the nominal epsilon at which its guarantee proves this one."""
+    place = environments.environment("synthetic", {})
+
+    def nominal(value: float) -> Settings:
+        return policy_settings(policy, place, ROUNDS, {**dict(options), "epsilon": value, "delta": DELTA})
+
+    def excess(log_nominal: float) -> float:
+        statement = nominal(math.exp(log_nominal)).guarantee()
+        assert statement is not None
+        return statement.epsilon - epsilon
+
+    low = high = math.log(epsilon)
+    while excess(low) > 0:
+        low -= 1
+    while excess(high) < 0:
+        high += 1
+    if low < high:
+        low = float(brentq(excess, low, high, xtol=1e-9, rtol=1e-12))
+    found = nominal(math.exp(low))
+    statement = found.guarantee()
+    assert statement is not None
+    assert math.isclose(statement.epsilon, epsilon, rel_tol=1e-4), (policy, epsilon, statement.epsilon)
+    return found
+
+
+def notion(settings: Settings) -> str:
+    """What is protected, in the words of the lists: unit and neighbours."""
+    statement = settings.guarantee()
+    if statement is None:
+        return NOT_PRIVATE
+    return PERFECT if statement.epsilon == 0 == statement.delta else f"{statement.unit}, {statement.neighbours}"
+
+
+@lru_cache(maxsize=512)
+def _measured(policy: str, options: Frozen, epsilon: float | None, seeds: int) -> Row:
+    place = environments.environment("synthetic", {})
+    chosen = (
+        policy_settings(policy, place, ROUNDS, dict(options))
+        if epsilon is None
+        else at_true_epsilon(policy, options, epsilon)
+    )
+    runs = run_all([chosen], place, range(seeds))[0]
+    return {
+        "notion": notion(chosen),
+        "nominal_epsilon": None if epsilon is None else dataclasses.asdict(chosen)["epsilon"],  # type: ignore[call-overload]
+        "reward": mean_sem([run.reward for run in runs]),
+        "learned_share": mean_sem([100 * run.learned_share for run in runs]),
+        "regret": mean_sem([run.regret for run in runs]),
+    }
+
+
+def run(setting: Mapping[str, Any], seeds: int) -> Row:
+    """One policy at one true epsilon."""
+    options = tuple(sorted(setting["options"].items()))
+    return {**setting, **_measured(setting["policy"], options, setting["epsilon"], seeds)}
+
+
+def _by_notion(rows: Sequence[Row]) -> dict[str, dict[str, list[Row]]]:
+    """{notion: {row: its rows by epsilon}}, the best on average first; the unprotected and the oblivious first of all."""
+    lists: dict[str, dict[str, list[Row]]] = {}
+    for row in rows:
+        lists.setdefault(row["notion"], {}).setdefault(row["row"], []).append(row)
+
+    def level(entries: list[Row]) -> float:
+        return -float(np.mean([row["learned_share"][0] for row in entries]))
+
+    order = sorted(lists, key=lambda name: (name != NOT_PRIVATE, name != PERFECT, name))
+    return {name: dict(sorted(lists[name].items(), key=lambda item: level(item[1]))) for name in order}
+
+
+def compare(rows: Sequence[Row]) -> list[Cell]:
+    """A list for each notion, the best first: learned share, regret and reward at every true epsilon."""
+    cells: list[Cell] = []
+    for name, list_ in _by_notion(rows).items():
+        for label, entries in list_.items():
+            for row in entries:
+                column = "any epsilon" if row["epsilon"] is None else f"true epsilon {row['epsilon']:g}"
+                for what, key in (("learned share, %", "learned_share"), ("regret", "regret"), ("reward", "reward")):
+                    ours, sem = row[key]
+                    cells.append(Cell(f"[{name}] {label}", f"{column}: {what}", None, ours, sem, "not-in-paper"))
+    return cells
+
+
+_STYLES = ("-", "--", ":", "-.")
+
+
+def plot(rows: Sequence[Row], axes: Any) -> None:
+    """Learned share against the true epsilon: one line style and marker for each privacy notion."""
+    lists = _by_notion(rows)
+    for name in (NOT_PRIVATE, PERFECT):
+        for label, (row, *_) in lists.pop(name, {}).items():
+            axes.axhline(row["learned_share"][0], color="0.6", lw=1)
+            axes.annotate(f"{label} ({name})", (EPSILONS[0], row["learned_share"][0]), fontsize=7, color="0.4")
+    units = []
+    for style, marker, (name, list_) in zip(_STYLES * 3, "osv^DPX<>*hd", lists.items(), strict=False):
+        units.append(f"{style} {name}")
+        for label, entries in list_.items():
+            share = [row["learned_share"][0] for row in entries]
+            bars = [2 * (row["learned_share"][1] or 0.0) for row in entries]
+            at = [row["epsilon"] for row in entries]
+            axes.errorbar(at, share, yerr=bars, ls=style, marker=marker, ms=4, capsize=2, label=f"[{name}] {label}")
+    axes.set_xscale("log")
+    axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
+    axes.set_xlabel(
+        f"true epsilon at delta {DELTA:g}, of the privacy unit: "
+        + "; ".join(units)
+        + "\n(lines of different units are not comparable)"
+    )
+    axes.set_ylabel("learned share, % (bars: two standard errors)")
+    axes.legend(fontsize=6, ncols=2)
