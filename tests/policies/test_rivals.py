@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from adaprivate import policies
+from adaprivate.check import InputError
 from adaprivate.policies.linear import PARAMETER
 from adaprivate.policies.policy import Policy
 
@@ -286,3 +287,49 @@ def test_local_eigenvalues_below_the_shift_are_raised_to_it():
     s = policy.settings
     g = s.sigma * (4 * math.sqrt(D) + 2 * math.log(2 * s.rounds / s.confidence))
     np.testing.assert_allclose(policy.state.frozen @ policy.state.frozen.T, np.eye(D) / g, rtol=1e-9, atol=1e-15)
+
+
+REFUSALS = [
+    ("adac-oful", {"growth": -1.0}, r"Expected growth=-1\.0 >= 0\."),
+    ("adac-oful", {"bonus_rule": "guess"}, r"Expected bonus_rule='guess' in \{theory, practical\}\."),
+    ("adac-oful", {"confidence": 1.0}, r"Expected confidence=1\.0 > 0 and < 1\."),
+    ("adac-oful", {"kappa": -0.1}, r"Expected kappa=-0\.1 >= 0\."),
+    ("adac-oful", {"parameter_norm": -1}, r"Expected parameter_norm=-1 >= 0\."),
+    ("rarely-switching", {"noise": "none"}, r"Expected noise='none' in \{"),
+    ("rarely-switching", {"ridge": 0}, r"Expected ridge=0 > 0\."),
+    ("zcdp-episodic", {"mode": "seed"}, r"Expected mode='seed' in \{forget, split, published-unsound\}\."),
+    ("zcdp-episodic", {"trigger": 0.5}, r"Expected trigger=0\.5 >= 1\."),
+    ("zcdp-episodic", {"first_episode": 0}, r"Expected first_episode=0 >= 1\."),
+    ("zcdp-episodic", {"growth": 0.9}, r"Expected growth=0\.9 >= 1\."),
+    ("dgs-linucb", {"form": "tree"}, r"Expected form='tree' in \{per-round, tree-unsound, laplace-tree-unsound\}\."),
+    ("dgs-linucb", {"alpha": -1.0}, r"Expected alpha=-1\.0 >= 0\."),
+    ("coreset-elimination", {"calibration": "split"}, r"Expected calibration='split' in \{split-zcdp, zcdp, exact\}\."),
+    ("coreset-elimination", {"first_phase": 2.0}, r"Expected first_phase=2\.0 to be a whole number\."),
+    ("coreset-elimination", {"catalogue": 0}, r"Expected catalogue=0 >= 1\."),
+    ("coreset-elimination", {"kappa": -1.0}, r"Expected kappa=-1\.0 >= 0\."),
+    ("batched-aggregation", {"calibration": "split"}, r"Expected calibration='split' in \{split-zcdp, zcdp, exact\}\."),
+    ("ldp-linucb", {"ridge": 2.0}, r"Expected ridge=2\.0 == 1: the noise decides the shift\."),
+    ("ldp-linucb", {"confidence": 0.0}, r"Expected confidence=0\.0 > 0 and < 1\."),
+    ("ldp-linucb", {"centre": 1.5}, r"Expected centre=1\.5 >= 0 and <= 1\."),
+    ("ldp-linucb", {"epsilon": 0}, r"Expected epsilon=0 > 0\."),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "message"), REFUSALS)
+def test_wrong_settings_are_refused_by_name(name, options, message):
+    with pytest.raises(InputError, match=message):
+        policies.settings(
+            name, {"dimension": D, "rounds": ROUNDS, **({"batch_size": 10} if "batched" in name else {}), **options}
+        )
+
+
+def test_runs_too_short_to_release_anything_still_run():
+    candidates, rewards = world(27)
+    for name, options in (("zcdp-episodic", {}), ("coreset-elimination", {})):
+        settings = policies.settings(name, {"dimension": D, "rounds": 3, **options})
+        assert settings.noise_tables([1, 2]).shape == (2, 0, D)
+        policy = Policy(settings, seed=1, source=None)
+        for t in range(3):
+            policy.learn(policy.decide(candidates[t]), float(rewards[t, 0]))
+        assert not policy.state.vectors[PARAMETER].any()
+        assert settings.guarantee().epsilon <= settings.epsilon
