@@ -133,6 +133,15 @@ def test_a_tree_over_estimates_spends_more_than_it_states_and_less_than_we_print
     assert weighted / math.log2(ROUNDS) > 2  # times epsilon: what the prototype's Laplace noise gives on one of its axes
 
 
+def test_the_bound_of_a_tree_by_hand():
+    """Six rounds: blocks ending at 3, 5 (one round) and 6 (two) do not hold the first; three levels."""
+    settings = made("dgs-linucb", form="tree-unsound", rounds=6, dimension=2)
+    assert settings.levels == 3
+    assert (settings.price().mu * settings.noise_multiplier) ** 2 == pytest.approx(1 + (4 + 4 + 9) / 3)
+    laplace = made("dgs-linucb", form="laplace-tree-unsound", rounds=6, dimension=2, ridge=0.5, epsilon=2.0)
+    assert laplace.price().pure_epsilon == pytest.approx(2 * math.sqrt(2) * 21 / 0.5 / math.log2(6))
+
+
 def test_a_message_moves_by_at_most_three_over_root_two():
     settings = made("ldp-linucb")
     silent = np.zeros_like(settings.noise_tables([0])[0])
