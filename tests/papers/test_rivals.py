@@ -73,7 +73,7 @@ def test_the_plot_names_every_unit_on_its_axis():
     label = figure_axes.get_xlabel()
     assert "local, replace" in label
     assert "event, replace" in label
-    assert "not comparable" in label
+    assert "do not compare" in label
     styles = {line.get_linestyle() for line in figure_axes.get_lines()} - {"None"}
     assert len(styles) == 2
 

@@ -6,10 +6,11 @@ lists of different notions are not to be compared: an *event* guarantee protects
 as public; a *joint* one protects context and reward of a round from everyone else; a *local* one from the server too.
 
 Policies run with their own defaults; rows with a comma are settings that their descriptions leave open, chosen by hand
-and not tuned here. "Centred": the public constant 1/2 is taken off every reward, which costs no privacy and helps
-policies without an intercept, the non-private ones too. At equal true privacy a divided budget and a whole one are the
-same, so CoreSet-Elimination and Batched-Aggregation (then AdaPrivate-UCB) have one row each. Options that are unsound as
-published are left out: at its true epsilon zCDP-Episodic's is "split", and DGS-LinUCB's trees are drowned in noise.
+and not tuned here. "Centred": the public constant 1/2 is taken off every reward. That costs no privacy and replaces the
+intercept these linear models lack; from epsilon 1 on it helps most of them, also without privacy, and below 0.5 it does
+not. At equal true privacy a divided budget and a whole one are the same, so CoreSet-Elimination and Batched-Aggregation
+(then AdaPrivate-UCB) have one row each. Options that are unsound as published are left out: at its true epsilon
+zCDP-Episodic's is "split", and DGS-LinUCB's trees are drowned in noise.
 """
 
 from __future__ import annotations
@@ -178,26 +179,34 @@ _STYLES = ("-", "--", ":", "-.")
 
 
 def plot(rows: Sequence[Row], axes: Any) -> None:
-    """Learned share against the true epsilon: one line style and marker for each privacy notion."""
+    """Learned share against the true epsilon: a line style for each privacy notion, a colour for each policy."""
+    from matplotlib import colormaps
+
     lists = _by_notion(rows)
-    for name in (NOT_PRIVATE, PERFECT):
-        for label, (row, *_) in lists.pop(name, {}).items():
-            axes.axhline(row["learned_share"][0], color="0.6", lw=1)
-            axes.annotate(f"{label} ({name})", (EPSILONS[0], row["learned_share"][0]), fontsize=7, color="0.4")
+    names = list(dict.fromkeys(row["row"].partition(",")[0] for row in rows))
+    colours = {name: colormaps["tab20"](place % 20) for place, name in enumerate(names)}
+    for notion_name in (NOT_PRIVATE, PERFECT):
+        for label, (row, *_) in lists.pop(notion_name, {}).items():
+            axes.axhline(row["learned_share"][0], color="0.75", lw=1, zorder=0)
+            axes.annotate(f"{label} ({notion_name})", (EPSILONS[0], row["learned_share"][0] + 0.5), fontsize=6, color="0.4")
     units = []
-    for style, marker, (name, list_) in zip(_STYLES * 3, "osv^DPX<>*hd", lists.items(), strict=False):
-        units.append(f"{style} {name}")
+    for style, (notion_name, list_) in zip(_STYLES * 3, lists.items(), strict=False):
+        units.append(f"{style} {notion_name}")
         for label, entries in list_.items():
+            policy, _, variant = label.partition(", ")
             share = [row["learned_share"][0] for row in entries]
             bars = [2 * (row["learned_share"][1] or 0.0) for row in entries]
-            at = [row["epsilon"] for row in entries]
-            axes.errorbar(at, share, yerr=bars, ls=style, marker=marker, ms=4, capsize=2, label=f"[{name}] {label}")
+            look = {"ls": style, "color": colours[policy], "mfc": "white" if variant else colours[policy]}
+            look["marker"] = "o" if variant in ("", "centred") else "s"
+            named = f"[{notion_name}] {label}"
+            axes.errorbar(
+                [row["epsilon"] for row in entries], share, yerr=bars, ms=4, lw=1, elinewidth=0.5, label=named, **look
+            )
     axes.set_xscale("log")
     axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
+    unit = "; ".join(units)
     axes.set_xlabel(
-        f"true epsilon at delta {DELTA:g}, of the privacy unit: "
-        + "; ".join(units)
-        + "\n(lines of different units are not comparable)"
+        f"true epsilon at delta {DELTA:g}, for the privacy unit {unit}\n(lines of different units do not compare)"
     )
     axes.set_ylabel("learned share, % (bars: two standard errors)")
-    axes.legend(fontsize=6, ncols=2)
+    axes.legend(fontsize=6, loc="upper left", bbox_to_anchor=(1.0, 1.0))
