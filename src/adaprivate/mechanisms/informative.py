@@ -3,9 +3,9 @@
 The reader takes each batch's sum to be s_j = g_j theta_j + noise of variance v g_j in every direction, theta a stationary
 Gaussian process with variance 1/p and a public correlation between batches (1: nothing changes over time). From the noisy
 rows y = C s + sigma z released so far, all jointly Gaussian, theta_k has the posterior mean w_k'y with
-w_k = Cov(y)^-1 Cov(y, theta_k); a share e_k = p w_k'Cov(y, theta_k) of its variance is explained. Choosing by the mean earns
-sqrt(e_k) of what knowing theta would (scores of candidates being Gaussian), so that is what C is fitted for. Only public
-numbers enter.
+w_k = Cov(y)^-1 Cov(y, theta_k); a share e_k = p w_k'Cov(y, theta_k) of its variance is explained. Choosing by the mean
+earns sqrt(e_k) of what knowing theta would (candidates' scores being Gaussian), so that is what C is fitted for. Only
+public numbers enter.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Reader:
     """What the reader of the rows believes beforehand, for any one direction: public.
 
     ``information``: g_j, how much batch j says about the direction. ``prior_precision``: p. ``noise_variance``: v.
-    ``served``: how many rounds are played on the posterior after batch k. With a ``memory`` the correlation between theta at
+    ``served``: how many rounds are played on the posterior after batch k. With a ``memory`` the correlation of theta at
     two ``times`` falls as exp(-difference / memory).
     """
 

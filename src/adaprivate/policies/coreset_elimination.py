@@ -176,7 +176,7 @@ class CoreSetElimination(SnapshotPolicy):
         """The noise of every phase (seeds, phases, d)."""
         return independent_noise(seeds, len(self.ends), self.dimension, self.noise_multiplier)
 
-    def start(self, noise: Floats, ends: Integers | None = None) -> CoreSetState:
+    def start(self, noise: Floats) -> CoreSetState:
         """The state before the first round."""
         return CoreSetState(
             root=np.eye(self.dimension) / math.sqrt(self.ridge),

@@ -20,7 +20,7 @@ import numpy as np
 from adaprivate import check, privacy
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams
-from adaprivate.policies.linear import PARAMETER, ROTATED, TOTAL, Integers
+from adaprivate.policies.linear import PARAMETER, ROTATED, TOTAL
 from adaprivate.policies.protocol import selects, updates
 from adaprivate.policies.snapshot import (
     OWN,
@@ -105,7 +105,7 @@ class DGSLinUCB(SnapshotPolicy):
         parts = self.rounds if self.form == "per-round" else self.levels
         return independent_noise(seeds, self.rounds, self.dimension, math.sqrt(parts) * self.noise_multiplier)
 
-    def start(self, noise: Floats, ends: Integers | None = None) -> SnapshotState:
+    def start(self, noise: Floats) -> SnapshotState:
         """The state before the first round."""
         memory = np.zeros((self.levels, self.dimension))
         return self.fresh(DynamicState, noise, memory=memory, own=(float(FORMS.index(self.form)),))

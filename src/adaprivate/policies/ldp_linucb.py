@@ -21,7 +21,7 @@ import numpy as np
 from adaprivate import check, privacy
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, kernel
-from adaprivate.policies.linear import PARAMETER, ROTATED, TOTAL, Integers
+from adaprivate.policies.linear import PARAMETER, ROTATED, TOTAL
 from adaprivate.policies.protocol import selects, updates
 from adaprivate.policies.snapshot import (
     CENTRE,
@@ -156,7 +156,7 @@ class LDPLinUCB(SnapshotPolicy):
         width = self.dimension * (self.dimension + 3) // 2
         return independent_noise(seeds, self.rounds, width, self.sigma)
 
-    def start(self, noise: Floats, ends: Integers | None = None) -> SnapshotState:
+    def start(self, noise: Floats) -> SnapshotState:
         """The state before the first round."""
         spread = 4 * math.sqrt(self.dimension) + 2 * math.log(2 * self.rounds / self.confidence)
         own = (self.sigma, spread, self.alpha, math.log(self.rounds))

@@ -54,7 +54,7 @@ class Tables(NamedTuple):
 class NoiseAwarePolicy(ReleasingPolicy):
     """Settings of a policy that acts on the posterior given all releases. Only the first four matter to most users.
 
-    batch_size: rounds of the first batch; by default 2 dimension + 10, at most a twentieth of the rounds. growth: each batch
+    batch_size: rounds of the first batch; by default 2 dimension + 10, at most a twentieth of all. growth: each batch
     is this much longer than the one before. noise: "informative" (fitted to what the posterior earns), or a strategy that
     releases one row per batch. centre: the public base rate of rewards, taken off each.
     intercept: the share (a norm) of an event's weight spent on learning the mean reward; 0 trusts the centre.

@@ -15,7 +15,7 @@ from adaprivate.compiled import Streams
 from adaprivate.mechanisms import PrefixSum
 from adaprivate.mechanisms.noise import SimulatedReplicas
 from adaprivate.policies.batched import NOISE_PURPOSE
-from adaprivate.policies.linear import PARAMETER, ROTATED, STATISTIC, TOTAL, Integers
+from adaprivate.policies.linear import PARAMETER, ROTATED, STATISTIC, TOTAL
 from adaprivate.policies.protocol import selects, updates
 from adaprivate.policies.snapshot import (
     LOG_DET,
@@ -107,7 +107,7 @@ class SwitchingPolicy(SnapshotPolicy):
         """Base, confidence, volume, inflation: see above."""
         return self.alpha, 0.0, 0.0, 0.0
 
-    def start(self, noise: Floats, ends: Integers | None = None) -> SnapshotState:
+    def start(self, noise: Floats) -> SnapshotState:
         """The state before the first round."""
         strategy = mechanisms.strategy(self.noise, self.releases)
         scales = self.noise_multiplier * strategy.sensitivity() * strategy.prefix_std()

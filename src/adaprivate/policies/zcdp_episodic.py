@@ -22,7 +22,7 @@ import numpy as np
 from adaprivate import check, privacy
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams
-from adaprivate.policies.linear import PARAMETER, ROTATED, TOTAL, Integers
+from adaprivate.policies.linear import PARAMETER, ROTATED, TOTAL
 from adaprivate.policies.protocol import selects, updates
 from adaprivate.policies.snapshot import (
     LOG_DET,
@@ -152,7 +152,7 @@ class ZCDPEpisodic(SnapshotPolicy):
         """The noise of every release (seeds, releases, d), to be divided by the least eigenvalue of its design matrix."""
         return independent_noise(seeds, self.releases, self.dimension, math.sqrt(self.shares) * self.noise_multiplier)
 
-    def start(self, noise: Floats, ends: Integers | None = None) -> SnapshotState:
+    def start(self, noise: Floats) -> SnapshotState:
         """The state before the first round."""
         forgets = self.mode == "forget"
         return self.fresh(
