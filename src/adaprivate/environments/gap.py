@@ -49,7 +49,10 @@ def _draw(world: GapWorld, round_index: int, candidates: Floats, means: Floats, 
                 along += z * theta[j]
             size = 1.0 / math.sqrt(square)
             score = along * size
-            if a == best or (score >= -BEST and score <= highest):
+            if a == best:
+                if square - along * along > 1e-4 * square:  # else rounding would show; the direction stays uniform
+                    break
+            elif score >= -BEST and score <= highest:
                 break
             for j in range(d):
                 candidates[a, j] = normal(rng, 0)
