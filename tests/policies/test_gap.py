@@ -26,7 +26,7 @@ def test_one_best_action_and_the_rest_uniform_below_the_gap(replay, dimension, g
     best = means.argmax(axis=1)
     assert np.all(np.abs(means.max(axis=1) - 0.875) < 1e-15)
     others = np.delete(means.ravel(), np.arange(2000) * 9 + best)
-    assert 0.125 <= others.min()
+    assert others.min() >= 0.125
     assert others.max() <= 0.875 - gap / 2
     # theta' x of a uniform unit vector has density (1 - s^2)^((d - 3) / 2)
     weight = quad(lambda s: (1 - s * s) ** ((dimension - 3) / 2), -0.75, 0.75 - gap)[0]

@@ -1,4 +1,4 @@
-"""Jointly private UCB: Algorithm 1 of Shariff & Sheffet written out in NumPy, its tree, its noise, bounds and calibration."""
+"""Jointly private UCB: Algorithm 1 of Shariff & Sheffet in NumPy, its tree, its noise, bounds and calibration."""
 
 import dataclasses
 import math
