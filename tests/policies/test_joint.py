@@ -14,8 +14,7 @@ from adaprivate.compiled import normal
 from adaprivate.mechanisms import Secure
 from adaprivate.policies.confidence import ROW_SQUARE, ROWS
 from adaprivate.policies.joint import REPAIRED, SCALE, begin, stream_of
-from adaprivate.policies.policy import Policy
-from adaprivate.policies.protocol import update
+from adaprivate.policies.policy import Policy, _learn
 from adaprivate.simulation import run_all
 
 FALSE_ALARM = 1e-6
@@ -31,19 +30,13 @@ def started(settings, seed=0):
     return settings.start(settings.noise_tables([seed])[0])
 
 
-@numba.njit
-def _record(state, rounds, rng, out):
-    nothing = np.zeros(state.gram.shape[0])
-    for t in range(rounds):
-        update(state, nothing, 0.5, rng)
-        out[t] = state.above[0]
-
-
 def released_noise(state, rounds):
     """The noise of every release, H's triangle then h, without any data."""
-    out = np.empty((rounds, state.above.shape[1]))
-    _record(state, rounds, np.zeros((2, 16), dtype=np.uint64), out)
-    return out
+    nothing, rng, rows = np.zeros(len(state.gram)), np.zeros((2, 16), dtype=np.uint64), []
+    for _ in range(rounds):
+        _learn(state, nothing, 0.5, rng)
+        rows.append(state.above[0].copy())
+    return np.array(rows)
 
 
 @numba.njit
@@ -356,7 +349,7 @@ def violations(settings, seeds, stretch=1.0, keep_resting=True):
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_bounds_of_propositions_9_and_11_hold(name, calibration):
     """Rounds of one run are dependent: a run fails if any of its rounds does, with probability at most alpha / 2."""
-    settings = made(name, 5, 63, calibration=calibration, alpha=0.1)
+    settings = made(name, 5, 63, calibration=calibration, failure_probability=0.1)
     share, seeds = violations(settings, 40), 40
     most = binom.ppf(1 - FALSE_ALARM, seeds, 0.05)
     assert share * seeds * 63 <= most  # more failing rounds than that would need more failing runs
@@ -379,7 +372,7 @@ def test_refuses_bad_settings(name):
     for option, value in (
         *(("epsilon", v) for v in (0, -1, math.nan, math.inf, "1", True)),
         *(("delta", v) for v in (0, 1, -0.1, math.nan)),
-        *(("alpha", v) for v in (0, 1, 2, math.nan)),
+        *(("failure_probability", v) for v in (0, 1, 2, math.nan)),
         *(("rho_min", v) for v in (0, -1, math.nan)),
         *(("subgaussian", v) for v in (-1, math.nan)),
         ("parameter_bound", -1),
@@ -397,7 +390,7 @@ def test_refuses_what_its_variant_cannot_do():
     with pytest.raises(InputError, match=r"^Expected rho_min=5 to be None"):
         made(UNSHIFTED, rho_min=5)
     with pytest.raises(InputError, match=r"^Expected epsilon=5.0 to need more noise"):
-        made(UNSHIFTED, 1, 2, epsilon=5.0, delta=0.1, calibration="tight", alpha=1e-9)
+        made(UNSHIFTED, 1, 2, epsilon=5.0, delta=0.1, calibration="tight", failure_probability=1e-9)
     with pytest.raises(InputError, match=r"^Expected option='release' in"):
         made(WISHART, release="batched")
     for option, value in (("release", "never"), ("noise", "none"), ("batch_size", 0), ("batch_size", 61)):
@@ -410,4 +403,4 @@ def test_one_round_and_one_dimension_work():
         policy = Policy(made(name, 1, 1), seed=0, source=None)
         policy.learn(policy.decide([[1.0], [-1.0]]), 1.0)
         assert all(np.isfinite(leaf).all() for leaf in policy.state)
-    assert dataclasses.replace(made("oful"), alpha=0.3).failure == 0.3
+    assert dataclasses.replace(made("oful"), failure_probability=0.3).alpha == 0.3

@@ -38,7 +38,7 @@ class Bounds(NamedTuple):
 class ConfidencePolicy:
     """Settings of linear UCB with the confidence width of Shariff & Sheffet, Prop. 4.
 
-    alpha: the probability that a confidence set fails (None: 1 / rounds). subgaussian: sigma of the reward noise;
+    failure_probability: alpha, that a confidence set fails (None: 1 / rounds). subgaussian: sigma of the reward noise;
     parameter_bound: S, a bound on |theta|; both on the scale of y = 2 r - 1.
     """
 
@@ -50,26 +50,26 @@ class ConfidencePolicy:
 
     dimension: int
     rounds: int
-    alpha: float | None = None
+    failure_probability: float | None = None
     subgaussian: float = 1.0
     parameter_bound: float = 1.0
 
     def __post_init__(self) -> None:
         check.whole("dimension", self.dimension, at_least=1)
         check.whole("rounds", self.rounds, at_least=1, at_most=2**52)
-        if self.alpha is not None:
-            check.probability("alpha", self.alpha)
+        if self.failure_probability is not None:
+            check.probability("failure_probability", self.failure_probability)
         check.real("subgaussian", self.subgaussian, at_least=0)
         check.real("parameter_bound", self.parameter_bound, at_least=0)
 
     @property
-    def failure(self) -> float:
-        """alpha."""
-        return 1 / max(self.rounds, 2) if self.alpha is None else self.alpha
+    def alpha(self) -> float:
+        """The probability that a confidence set fails."""
+        return 1 / max(self.rounds, 2) if self.failure_probability is None else self.failure_probability
 
     def union(self, share: float) -> float:
         """log(share n / alpha)."""
-        return math.log(share * self.rounds / self.failure)
+        return math.log(share * self.rounds / self.alpha)
 
     @property
     def ends(self) -> Integers:
@@ -116,7 +116,7 @@ class ConfidencePolicy:
         entries = d * (d + 1) // 2 + d
         bounds = self.bounds()
         constant = self.parameter_bound * math.sqrt(bounds.rho_max) + bounds.gamma
-        numbers = [0.0, self.scale, self.degrees, bounds.shift, bounds.rho_min, 2 * math.log(2 / self.failure)]
+        numbers = [0.0, self.scale, self.degrees, bounds.shift, bounds.rho_min, 2 * math.log(2 / self.alpha)]
         levels = 0 if len(ends) else self.summands
         state = JointState(
             whitener=np.zeros((d, d)),

@@ -23,4 +23,4 @@ class JdpLinUCBWishart(WishartPolicy):
         return self.shifted()
 
 
-EXAMPLES = (JdpLinUCBWishart(dimension=4, rounds=60), JdpLinUCBWishart(dimension=3, rounds=50, calibration="tight"))
+EXAMPLES = (JdpLinUCBWishart(dimension=3, rounds=50, calibration="tight"),)
