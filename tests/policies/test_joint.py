@@ -400,7 +400,7 @@ def test_refuses_what_its_variant_cannot_do():
 
 def test_one_round_and_one_dimension_work():
     for name in (*NAMES, "oful"):
-        policy = Policy(made(name, 1, 1), seed=0, source=None)
+        policy = Policy(made(name, np.int64(1), np.int64(1)), seed=0, source=None)
         policy.learn(policy.decide([[1.0], [-1.0]]), 1.0)
         assert all(np.isfinite(leaf).all() for leaf in policy.state)
     assert dataclasses.replace(made("oful"), failure_probability=0.3).alpha == 0.3

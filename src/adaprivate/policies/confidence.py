@@ -83,7 +83,7 @@ class ConfidencePolicy:
     @property
     def levels(self) -> int:
         """How many nodes of the tree hold one round at most, when sums after 1 .. rounds are released."""
-        return self.rounds.bit_length()
+        return int(self.rounds).bit_length()
 
     @property
     def scale(self) -> float:
@@ -179,7 +179,7 @@ class JointPolicy(ConfidencePolicy):
     @property
     def nodes(self) -> int:
         """m: the nodes that the published calibration counts for one round, 1 + ceil(log2 n)."""
-        return 1 + (self.rounds - 1).bit_length()
+        return 1 + (int(self.rounds) - 1).bit_length()
 
     def price(self) -> Price:
         """What one round's context and reward pay over the whole run."""

@@ -207,7 +207,7 @@ class LaplaceTreePolicy:
     @property
     def levels(self) -> int:
         """How many nodes of the tree hold one round at most."""
-        return self.rounds.bit_length()
+        return int(self.rounds).bit_length()
 
     @property
     def row_reach(self) -> float:
