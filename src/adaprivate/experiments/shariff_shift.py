@@ -1,8 +1,8 @@
 """Experiment 3: how the shift of the regulariser changes regret, 5e7 rounds, d = 5, K = 25, epsilon 1, delta 0.1.
 
 The paper shows curves of regret against rho_min, the bound on the smallest eigenvalue of the shifted noise, and prints no
-number. Here rho_min is a multiple of the one that its Sections 4.1 and 4.2 choose (1). Published calibration. With or without
-a gap, a smaller rho_min costs far more than a larger one gains: the published choice is near the flat part.
+number. Here rho_min is a multiple of the one that its Sections 4.1 and 4.2 choose (1), with the published calibration. At
+1e6 rounds, with or without a gap, a smaller rho_min costs far more than a larger one gains.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
 The paper prints curves and four findings, which are rows here: 1 is "yes", ours is the share of seeds where it is so (for
 "indistinguishable", whether the paired difference is within three standard errors). Regret is on the paper's scale.
 
-All four findings hold, at 5e7 rounds and already at 1e6. The published noise is far more than (1, 0.1) needs: it gives
-(0, 0.1). Rows "tight" have the least noise for that budget and sharper bounds on it: that takes Gaussian regret down to a
-seventh and Wishart regret to a fiftieth, and leaves little between the two.
+All four findings hold at 1e6 rounds (3 seeds). The published noise is far more than (1, 0.1) needs: it gives (0, 0.1).
+Rows "tight" have the least noise for that budget and sharper bounds on it: that takes Gaussian regret down to a seventh and
+Wishart regret to a fiftieth, and leaves little between the two.
 """
 
 from __future__ import annotations
