@@ -195,7 +195,7 @@ def simulate(
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="An experiment; --list names them.")] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds (default: the paper's).")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Three seeds: a first look.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Three seeds, short runs: a first look.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the HTML report.")] = Path("results"),
     list_names: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
     json: Json = False,
@@ -216,13 +216,22 @@ def reproduce(
     count = min(3, chosen.seeds) if quick else check.whole("seeds", chosen.seeds if seeds is None else seeds, at_least=1)
     if chosen.seeds > 1:
         check.whole("seeds", count, at_least=2)
-    with _progress(len(chosen.settings), name, unit="settings", silent=json) as advance:
+    settings = chosen.quick if quick else chosen.settings
+    kept = report.KeptRows(out, name) if chosen.kept else None
+    with _progress(len(settings), name, unit="settings", silent=json) as advance:
         rows = []
-        for setting in chosen.settings:
-            rows.append(chosen.run(setting, count))
+        for setting in settings:
+            row = kept.get(setting, count) if kept else None
+            if row is None:
+                row = chosen.run(setting, count)
+                if kept:
+                    kept.put(setting, count, row)
+            rows.append(row)
             advance(1)
     cells = chosen.compare(rows)
     page = report.write_page(out, name, source=chosen.source, about=chosen.about, cells=cells, rows=rows, plot=chosen.plot)
+    if kept:
+        kept.clear()
     if json:
         _print_json({"experiment": name, "paper": chosen.source, "cells": [dataclasses.asdict(cell) for cell in cells]})
     else:

@@ -228,3 +228,36 @@ def normal(words: Streams, row: int) -> float:
         accepted, x = _rare(words, row, layer, x)
         if accepted:
             return float(x)
+
+
+@kernel
+def normals(words: Streams, row: int, out: npt.NDArray[np.float64]) -> None:
+    """Fill a matrix with what :func:`normal` would give one by one; the stream stays in registers meanwhile."""
+    a, b, c, d = words[row, 0], words[row, 1], words[row, 2], words[row, 3]
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            while True:
+                total = a + d
+                word = ((total << _U(23)) | (total >> _U(41))) + a
+                shifted = b << _U(17)
+                c ^= a
+                d ^= b
+                b ^= c
+                a ^= d
+                c ^= shifted
+                d = (d << _U(45)) | (d >> _U(19))
+                layer = np.int64(word & _U(255))
+                size = (word >> _U(9)) & _U(0x000FFFFFFFFFFFFF)
+                x = size * _WIDTHS[layer]
+                if word & _U(256):
+                    x = -x
+                if size < _LIMITS[layer]:
+                    out[i, j] = x
+                    break
+                words[row, 0], words[row, 1], words[row, 2], words[row, 3] = a, b, c, d
+                accepted, x = _rare(words, row, layer, x)
+                a, b, c, d = words[row, 0], words[row, 1], words[row, 2], words[row, 3]
+                if accepted:
+                    out[i, j] = x
+                    break
+    words[row, 0], words[row, 1], words[row, 2], words[row, 3] = a, b, c, d

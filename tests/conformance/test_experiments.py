@@ -12,7 +12,7 @@ def test_runs_and_gives_a_verdict_for_every_printed_value(name, tmp_path):
     chosen = experiments.experiment(name)
     assert chosen.source
     assert chosen.about
-    rows = [chosen.run(setting, 2) for setting in chosen.settings]
+    rows = [chosen.run(setting, 2) for setting in chosen.quick]
     cells = chosen.compare(rows)
     printed = {(cell.row, cell.column): cell.paper for cell in cells if cell.paper is not None}
     module = __import__(f"adaprivate.experiments.{name.replace('-', '_')}", fromlist=["PAPER"])

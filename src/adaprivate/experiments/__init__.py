@@ -9,6 +9,8 @@ An experiment is one module of this package with
     run        one setting, number of seeds -> a dict of values, the row it produced
     compare    all rows -> a list of Cell, each with a verdict
     plot       all rows, matplotlib axes -> the picture (optional)
+    QUICK      the settings of a first look, where those of SETTINGS are too long for one (optional)
+    KEPT       True if rows are plain values and finished ones outlive an interruption (optional)
 
 It is then found by ``adaprivate reproduce NAME`` and ``adaprivate list experiments`` with no other edit.
 """
@@ -56,13 +58,16 @@ class Experiment:
     seeds: int
     compare: Callable[[Sequence[Row]], list[Cell]]
     plot: Callable[[Sequence[Row], Any], None] | None
+    quick: Sequence[Mapping[str, Any]]
+    kept: bool
 
 
 def _load(module: ModuleType, name: str) -> Experiment:
     about = inspect.getdoc(module) or ""
     plot = getattr(module, "plot", None)
     seeds = getattr(module, "SEEDS", 1)
-    return Experiment(name, module.SOURCE, about, module.SETTINGS, module.run, seeds, module.compare, plot)
+    quick, kept = getattr(module, "QUICK", module.SETTINGS), getattr(module, "KEPT", False)
+    return Experiment(name, module.SOURCE, about, module.SETTINGS, module.run, seeds, module.compare, plot, quick, kept)
 
 
 def names() -> list[str]:
