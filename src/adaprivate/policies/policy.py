@@ -81,6 +81,8 @@ class Policy:
         """The open decision by its round."""
         self._features = np.zeros(self._dimension)
         """Its features, out of the caller's reach."""
+        self._arms = np.eye(self._dimension) if getattr(settings, "fixed_arms", False) else None
+        """The candidates of every round, for a policy on fixed arms."""
         key = secrets.randbits(128) if seed is None else check.whole("seed", seed, at_least=0)
         self._rng = streams(key, EXPLORATION_PURPOSE, CHOICE_PURPOSE)
         if source is None:
@@ -109,6 +111,10 @@ class Policy:
         shape = offered.shape
         if len(shape) != 2 or shape[1] != dimension or not shape[0]:
             check.expect(False, "candidates.shape", shape, f"== (K, {dimension}) with K >= 1")
+        if self._arms is not None and not np.array_equal(offered, self._arms):
+            raise check.InputError(
+                f"Expected candidates to be the {dimension} unit vectors: {self.settings.name} has fixed arms."
+            )
         if self._waiting:
             self._expect_finite(offered, candidates)
             for unrewarded in [*self._waiting.values()]:

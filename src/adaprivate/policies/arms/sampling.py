@@ -1,0 +1,143 @@
+"""Gaussian Thompson sampling on arms: one state and one pair of functions for Algorithms 1 and 2 and for the filter."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from adaprivate import check, privacy
+from adaprivate.check import Floats
+from adaprivate.compiled import Streams, normal
+from adaprivate.policies.arms.base import ArmPolicy, ArmState, arm_of, stated
+from adaprivate.policies.linear import Integers
+from adaprivate.policies.protocol import selects, updates
+
+# rows of values: sum / (n + 1), sqrt(c / (n + 1)), what the arm's data pays for one more round, what it has paid, its sum
+MEAN, SPREAD, PRICE, SPENT, SUM = range(5)
+# positions in numbers; the limit is that on SPENT, 0 for no limit
+VARIANCE, LIMIT = range(2)
+# positions in counts
+ROUND, PREPULLS, COMMITTED = range(3)
+
+
+class SamplingState(ArmState):
+    """``pulls`` has one row: how often each arm was played."""
+
+
+@selects.of(SamplingState)
+def _select(state: ArmState, candidates: Floats, rng: Streams) -> int:
+    values, counts = state.values, state.counts
+    arms = values.shape[1]
+    if counts[ROUND] < counts[PREPULLS] * arms:
+        return int(counts[ROUND] // counts[PREPULLS])
+    if counts[COMMITTED] >= 0:
+        return int(counts[COMMITTED])
+    limit = state.numbers[LIMIT]
+    if limit > 0.0:
+        affordable = True
+        for j in range(arms):
+            if not values[SPENT, j] + values[PRICE, j] <= limit:
+                affordable = False
+        if not affordable:
+            chosen = 0
+            for j in range(arms):
+                if state.pulls[0, j] > state.pulls[0, chosen]:
+                    chosen = j
+            counts[COMMITTED] = chosen
+            return chosen
+        for j in range(arms):
+            values[SPENT, j] += values[PRICE, j]
+    best, top = 0, -np.inf
+    for j in range(arms):
+        theta = values[MEAN, j] + values[SPREAD, j] * normal(rng, 0)
+        if theta > top:
+            best, top = j, theta
+    return best
+
+
+@updates.of(SamplingState)
+def _update(state: ArmState, features: Floats, reward: float, rng: Streams) -> None:
+    values = state.values
+    arm = arm_of(features)
+    state.pulls[0, arm] += 1
+    weight = state.pulls[0, arm] + 1.0
+    values[SUM, arm] += reward
+    values[MEAN, arm] = values[SUM, arm] / weight
+    values[SPREAD, arm] = math.sqrt(state.numbers[VARIANCE] / weight)
+    values[PRICE, arm] = 1.0 / (state.numbers[VARIANCE] * weight)
+    state.counts[ROUND] += 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingPolicy(ArmPolicy):
+    """Settings of Gaussian Thompson sampling; a policy says how many pre-pulls and which variance."""
+
+    limited: ClassVar[bool] = False
+
+    @property
+    def pair(self) -> tuple[int, float]:
+        """Pre-pulls of every arm, and the variance factor."""
+        raise TypeError("a policy sets its pre-pulls and variance")
+
+    @property
+    def limit(self) -> float:
+        """What the rewards of one arm may pay, in mu^2; 0 for no limit."""
+        return 0.0
+
+    @property
+    def public_rounds(self) -> int:
+        """The pre-pulls, and the first round."""
+        return min(self.rounds, max(1, self.pair[0] * self.dimension))
+
+    def start(self, noise: Floats, ends: Integers | None = None) -> SamplingState:
+        """The state before the first round."""
+        prepulls, variance = self.pair
+        values = np.zeros((5, self.dimension))
+        values[SPREAD] = math.sqrt(variance)
+        return SamplingState(
+            values=values,
+            pulls=np.zeros((1, self.dimension), dtype=np.int64),
+            noise=noise,
+            numbers=np.array([variance, self.limit]),
+            counts=np.array([0, prepulls, -1], dtype=np.int64),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetedSampling(SamplingPolicy):
+    """Thompson sampling made for a budget: (epsilon, delta), or ``eta``-GDP, which then sets epsilon.
+
+    prepulls, variance: b and c of Algorithm 2; chosen from the public N, T and eta where not given.
+    """
+
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    eta: float | None = None
+    prepulls: int | None = None
+    variance: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.probability("delta", self.delta)
+        if self.eta is not None:
+            check.real("eta", self.eta, above=0)
+            object.__setattr__(self, "epsilon", privacy.gdp_epsilon(self.eta, self.delta))
+        check.real("epsilon", self.epsilon, above=0)
+        if self.prepulls is not None:
+            check.whole("prepulls", self.prepulls, at_least=0, at_most=self.rounds // self.dimension)
+        if self.variance is not None:
+            check.real("variance", self.variance, above=0)
+
+    @cached_property
+    def budget(self) -> float:
+        """The mu that may be spent."""
+        return self.eta if self.eta is not None else privacy.gdp_mu(self.epsilon, self.delta)
+
+    def statement(self, mu: float, exact_noise: bool, nominal_epsilon: float | None = None) -> privacy.Guarantee:
+        """The guarantee at this mu; the curve is an upper bound."""
+        price = privacy.GaussianPrice(mu, exact=False)
+        return stated(price, self.delta, exact_noise, nominal_epsilon=nominal_epsilon)
