@@ -10,32 +10,43 @@ import pytest
 
 import adaprivate
 from adaprivate import environments, policies, privacy
+from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure
 from adaprivate.policies.batched import BatchedPolicy
 from adaprivate.policies.policy import Policy
 from adaprivate.simulation import run_all
 
-MODULES = [importlib.import_module(f"adaprivate.policies.{m.name}") for m in pkgutil.iter_modules(policies.__path__)]
+MODULES = [importlib.import_module(m.name) for m in pkgutil.walk_packages(policies.__path__, "adaprivate.policies.")]
 FOUND = [(module, example) for module in MODULES for example in getattr(module, "EXAMPLES", ())]
 IDS = [f"{example.name}-{place}" for place, (_, example) in enumerate(FOUND)]
 EXAMPLES = [example for _, example in FOUND]
-PRIVATE = [(example, id_) for example, id_ in zip(EXAMPLES, IDS, strict=True) if hasattr(example, "epsilon")]
+PRIVATE = [(example, id_) for example, id_ in zip(EXAMPLES, IDS, strict=True) if hasattr(example, "calibrations")]
 EXPECTED = [
     *("adaprivate-ts", "adaprivate-ts-adaptive", "adaprivate-ts-amp", "adaprivate-ucb"),
     *("lints", "linucb", "random"),
+    *("thompson", "modified-thompson", "filtered-thompson", "ucb1", "dp-se", "anytime-lazy-ucb", "dp-ts", "lazy-dp-ts"),
+    *("adap-ucb", "adap-klucb", "adac-ucb", "mishra-thakurta-ucb", "mishra-thakurta-ts"),
 ]
 
 each = pytest.mark.parametrize("settings", EXAMPLES, ids=IDS)
 each_private = pytest.mark.parametrize("settings", [example for example, _ in PRIVATE], ids=[id_ for _, id_ in PRIVATE])
 
 
+def fixed_arms(settings):
+    return getattr(settings, "fixed_arms", False)
+
+
 def world(settings):
+    if fixed_arms(settings):
+        return environments.environment("bernoulli-arms", {"arms": settings.dimension})
     return environments.environment("synthetic", {"dimension": settings.dimension, "arms": 12, "candidates": 3})
 
 
 def offers(settings, seed=0):
     rng = np.random.default_rng([seed, 98])
     shape = (settings.rounds, 4, settings.dimension)
+    if fixed_arms(settings):
+        return np.tile(np.eye(settings.dimension), (settings.rounds, 1, 1)), rng.uniform(size=settings.rounds)
     return rng.standard_normal(shape) / np.sqrt(settings.dimension) / 2, rng.uniform(size=settings.rounds)
 
 
@@ -98,7 +109,7 @@ def test_runs_and_repeats_itself(settings):
         assert 0 <= one.regret <= settings.rounds
         assert np.all(np.diff(one.curve) >= 0)
         assert all(np.isfinite(leaf).all() for leaf in one.state)
-    assert first[0].regret != first[1].regret
+    assert (first[0].reward, first[0].regret) != (first[1].reward, first[1].regret)
 
 
 @each
@@ -141,7 +152,7 @@ def test_choices_do_not_depend_on_rewards_before_they_are_released(settings):
         return
     candidates, rewards = offers(settings)
     one, two = (Policy(settings, seed=7, source=None) for _ in range(2))
-    end = int(settings.ends[0]) if hasattr(settings, "ends") else settings.rounds
+    end = int(settings.ends[0]) if hasattr(settings, "ends") else getattr(settings, "public_rounds", settings.rounds)
     assert play(one, candidates[:end], rewards[:end]) == play(two, candidates[:end], 1 - rewards[:end])
 
 
@@ -154,9 +165,18 @@ def test_states_its_guarantee(settings):
     assert privacy.Guarantee.from_json(statement.to_json()) == statement
     assert statement.epsilon >= 0
     if hasattr(settings, "epsilon"):
-        assert statement.delta == settings.delta
+        assert statement.delta == getattr(settings, "delta", 0.0)
         conditions = {privacy.CONDITIONS["secret-noise"], privacy.CONDITIONS["exact-noise"]}
         assert conditions <= set(statement.assumptions)
+        assert statement.simulated
+        if fixed_arms(settings):  # no exact noise: refused by name, by the statement and by the policy
+            for refused in (
+                lambda: settings.guarantee(exact_noise=True),
+                lambda: Policy(settings, seed=None, source=Secure()),
+            ):
+                with pytest.raises(InputError, match=r"^Expected source='Secure\(\)' not to be given: "):
+                    refused()
+            return
         assert conditions <= set(settings.guarantee(exact_noise=True).enforced)
 
 
@@ -202,3 +222,14 @@ def test_promises_what_its_mechanism_promises(settings, noise):
     assert (ours.unit, ours.neighbours, ours.protects) == (theirs.unit, theirs.neighbours, theirs.protects)
     assert not (ours.exact and not theirs.exact)
     assert set(theirs.assumptions) <= {*ours.assumptions, *ours.enforced}
+
+
+@pytest.mark.parametrize("settings", [e for e in EXAMPLES if fixed_arms(e)], ids=lambda e: e.name)
+def test_fixed_arms_are_refused_anything_else(settings):
+    place = environments.environment("synthetic", {"dimension": settings.dimension, "arms": 12, "candidates": 3})
+    with pytest.raises(InputError, match=rf"^Expected environment='synthetic' to offer the same arms .* {settings.name} "):
+        run_all([settings], place, [0])
+    policy = Policy(settings, seed=0, source=None)
+    with pytest.raises(InputError, match=r"^Expected candidates to be the \d+ unit vectors"):
+        policy.decide(np.eye(settings.dimension)[::-1])
+    assert policy.open_decision is None

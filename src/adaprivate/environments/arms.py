@@ -106,7 +106,8 @@ class ExponentialArms:
     def means(self) -> Floats:
         """Exact: 1 / rate - 1 / (e^rate - 1)."""
         rates = np.array(self.rates)
-        return 1 / rates - 1 / np.expm1(rates)
+        means: Floats = 1 / rates - 1 / np.expm1(rates)
+        return means
 
     def world(self, seed: int) -> FixedArmsWorld:
         """The same for every seed; only the rewards differ."""

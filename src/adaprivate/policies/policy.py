@@ -89,7 +89,8 @@ class Policy:
             self.state = settings.start(settings.noise_tables([key])[0])
             return
         check.kind("source", source, Secure)
-        check.expect(isinstance(settings, BatchedPolicy), "source", "Secure()", "for a policy that releases batches")
+        refusal = f"not to be given: {settings.name} draws no exact noise"
+        check.expect(isinstance(settings, BatchedPolicy), "source", "Secure()", refusal)
         check.expect(settings.inclusion == 1, "sampling_rate", settings.inclusion, "== 1 with exact noise")
         self.state = settings.start(np.zeros((0, settings.dimension)), np.zeros(0, dtype=np.int64))
         self._mechanism = settings.mechanism(source)
@@ -112,9 +113,7 @@ class Policy:
         if len(shape) != 2 or shape[1] != dimension or not shape[0]:
             check.expect(False, "candidates.shape", shape, f"== (K, {dimension}) with K >= 1")
         if self._arms is not None and not np.array_equal(offered, self._arms):
-            raise check.InputError(
-                f"Expected candidates to be the {dimension} unit vectors: {self.settings.name} has fixed arms."
-            )
+            raise check.InputError(f"Expected candidates to be the {dimension} unit vectors: the arms are fixed.")
         if self._waiting:
             self._expect_finite(offered, candidates)
             for unrewarded in [*self._waiting.values()]:

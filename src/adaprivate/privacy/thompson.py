@@ -55,7 +55,7 @@ def _advanced(rounds: int, delta: float, one_round: float, spent: float) -> floa
 
 
 def thompson_standard_epsilon(rounds: int, delta: float) -> float:
-    """The epsilon of Algorithm 1 by composing the rounds' exact (epsilon, delta), as Corollary 1 meant to: sound, useless."""
+    """The epsilon of Algorithm 1 by composing its rounds, as Corollary 1 meant to: sound, useless."""
     rounds, delta = check.whole("rounds", rounds, at_least=1), check.probability("delta", delta)
     return _least(lambda spent: _advanced(rounds, delta, gdp_epsilon(math.sqrt(0.5), spent / rounds), spent), delta)
 
@@ -105,7 +105,7 @@ class ThompsonCalibration(NamedTuple):
 
 
 def thompson_variance(eta: float, rounds: int, arms: int, prepulls: int, *, published: bool = False) -> float:
-    """The least c >= 1 with which ``prepulls`` pulls of every arm first stay within eta (Lemma 4's formula if published)."""
+    """The least c >= 1 with which ``prepulls`` pulls of every arm first stay within eta (by Lemma 4 if published)."""
     rounds, arms, prepulls, _ = _checked(rounds, arms, prepulls, 1.0)
     left = rounds if published else max(0, rounds - prepulls * arms)
     pulls = prepulls if published else max(prepulls, 1)
@@ -164,8 +164,9 @@ def _shares(centre: Floats, spread: Floats) -> Floats:
     below = ndtr((points[:, :, None] - centre) / spread)
     for i in range(len(centre)):
         below[i, :, i] = 1.0
-    chances: Floats = below.prod(axis=2) @ _WEIGHT
-    return chances / chances.sum()
+    chances = below.prod(axis=2) @ _WEIGHT
+    shares: Floats = chances / chances.sum()
+    return shares
 
 
 def thompson_regret(means: Sequence[float], rounds: int, *, prepulls: int = 0, variance: float = 1.0) -> float:

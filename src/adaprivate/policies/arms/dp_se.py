@@ -35,7 +35,7 @@ def quota(left: float, epoch: float, epsilon: float, beta: float) -> float:
     gap = 2.0**-epoch
     sampling = 32.0 * math.log(8.0 * left * epoch * epoch / beta) / (gap * gap)
     noise = 8.0 * math.log(4.0 * left * epoch * epoch / beta) / (epsilon * gap)
-    return math.ceil(max(sampling, noise) + 1.0)
+    return float(math.ceil(max(sampling, noise) + 1.0))
 
 
 @selects.of(EliminationState)

@@ -34,7 +34,7 @@ class FilteredThompson(BudgetedSampling):
     name: ClassVar[str] = "filtered-thompson"
 
     @cached_property
-    def pair(self) -> tuple[int, float]:  # type: ignore[override]
+    def pair(self) -> tuple[int, float]:
         prepulls, variance = public_pair(self.dimension, self.rounds, self.budget)
         return (
             prepulls if self.prepulls is None else self.prepulls,

@@ -2,7 +2,7 @@
 
 Paper: Hu & Hegde 2022, Lazy-DP-TS.
 Guarantee: epsilon | event, replace one reward, by docs/privacy.md "Finite arms".
-Deviates: natural logarithm (the text says base 2, the published curves do not); a reward inside (0, 1) is rounded at random.
+Deviates: natural logarithm (the text says base 2, the curves do not); rewards inside (0, 1) are rounded at random.
 """
 
 from __future__ import annotations

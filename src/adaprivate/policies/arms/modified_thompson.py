@@ -42,7 +42,7 @@ class ModifiedThompson(BudgetedSampling):
         return privacy.thompson_variance(self.budget, self.rounds, self.dimension, prepulls, published=published)
 
     @cached_property
-    def pair(self) -> tuple[int, float]:  # type: ignore[override]
+    def pair(self) -> tuple[int, float]:
         if self.prepulls is not None:
             return self.prepulls, self.variance if self.variance is not None else self._variance(self.prepulls)
         found = privacy.calibrate_thompson(
