@@ -17,6 +17,7 @@ CONDITIONS: dict[str, str] = {
     "feature-norm": "every feature vector has norm at most 1 (or lies in the catalogue's ellipsoid)",
     "one-batch": "every event is counted once, in one batch",
     "public-schedule": "batch boundaries depend on the round index alone, never on rewards or on how many arrived",
+    "one-arm": "every reward is counted once, for the arm that earned it",
     "released-schedule": "which rewards enter which release depends on round indices and earlier releases alone",
     "public-features": "candidate sets and their features are public and do not depend on the protected rewards",
     "secret-noise": "the noise is drawn afresh, from no seed, and never revealed",

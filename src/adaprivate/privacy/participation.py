@@ -76,7 +76,7 @@ def events(reward_range: float = 1.0, feature_norm: float = 1.0) -> Participatio
 def arm_events() -> Participation:
     """One reward in [0, 1] of a fixed set of arms replaced by another: it enters releases about its own arm alone."""
     return Participation(
-        "event", "replace", 1.0, conditions=("reward-range", "one-batch", "released-schedule", "secret-noise", "no-replay")
+        "event", "replace", 1.0, conditions=("reward-range", "one-arm", "released-schedule", "secret-noise", "no-replay")
     )
 
 

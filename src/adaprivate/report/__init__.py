@@ -1,6 +1,6 @@
 """Results for people: tables in the terminal, one HTML page per experiment."""
 
 from adaprivate.report.pages import write_page
-from adaprivate.report.tables import cell_table, facts_table, listing, simulation_table, verdict_line
+from adaprivate.report.tables import cell_table, facts_table, listing, plan_table, simulation_table, verdict_line
 
-__all__ = ["cell_table", "facts_table", "listing", "simulation_table", "verdict_line", "write_page"]
+__all__ = ["cell_table", "facts_table", "listing", "plan_table", "simulation_table", "verdict_line", "write_page"]

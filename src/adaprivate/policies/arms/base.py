@@ -160,7 +160,7 @@ def stated(
         price,
         privacy.arm_events(),
         delta,
-        enforced=("reward-range", "one-batch", "released-schedule"),
+        enforced=("reward-range", "one-arm", "released-schedule"),
         conditions=("exact-noise",),
         nominal_epsilon=nominal_epsilon,
         simulated=True,
