@@ -12,6 +12,7 @@ import adaprivate
 from adaprivate import environments, policies, privacy
 from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure
+from adaprivate.policies.arms.sampling import SamplingPolicy
 from adaprivate.policies.batched import BatchedPolicy
 from adaprivate.policies.policy import Policy
 from adaprivate.simulation import run_all
@@ -169,12 +170,12 @@ def test_states_its_guarantee(settings):
         conditions = {privacy.CONDITIONS["secret-noise"], privacy.CONDITIONS["exact-noise"]}
         assert conditions <= set(statement.assumptions)
         assert statement.simulated
-        if fixed_arms(settings):  # no exact noise: refused by name, by the statement and by the policy
+        if fixed_arms(settings) and not isinstance(settings, SamplingPolicy):  # refused by name, and by the policy
             for refused in (
                 lambda: settings.guarantee(exact_noise=True),
                 lambda: Policy(settings, seed=None, source=Secure()),
             ):
-                with pytest.raises(InputError, match=r"^Expected source='Secure\(\)' not to be given: "):
+                with pytest.raises(InputError, match=r"^Expected source='Secure\(\)' for a policy with exact noise, not "):
                     refused()
             return
         assert conditions <= set(settings.guarantee(exact_noise=True).enforced)
@@ -233,3 +234,8 @@ def test_fixed_arms_are_refused_anything_else(settings):
     with pytest.raises(InputError, match=r"^Expected candidates to be the \d+ unit vectors"):
         policy.decide(np.eye(settings.dimension)[::-1])
     assert policy.open_decision is None
+    play(policy, *offers(settings))
+    with pytest.raises(
+        InputError, match=rf"^Expected round={settings.rounds} < {settings.rounds}, the rounds in its settings"
+    ):
+        policy.decide(np.eye(settings.dimension))

@@ -2,7 +2,7 @@
 
 At each eta (mu of Gaussian DP) the Thompson policies and AdaC-UCB have the epsilon of eta at delta = 1e-6; the pure rivals
 have that epsilon with delta = 0, which is more privacy than the others give. "close arms" are one of 0.5 and four of 0.45,
-where committing late pays: no policy was tuned on it.
+where committing late pays and a wrong commitment is not rare. Lazy-DP-TS, pure, is the rival to watch.
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ from adaprivate import check, policies
 from adaprivate.check import Array, Floats
 from adaprivate.compiled import Streams, borrowed, entry, streams
 from adaprivate.mechanisms import EventSum, Secure
+from adaprivate.mechanisms.arm_sampler import ArmSampler
+from adaprivate.policies.arms.sampling import SamplingPolicy
 from adaprivate.policies.batched import BatchedPolicy
 from adaprivate.policies.linear import BATCH, COORDINATES, DECAY, PRIOR, STATISTIC, WIDTH
 from adaprivate.policies.protocol import select, update
@@ -83,13 +85,21 @@ class Policy:
         """Its features, out of the caller's reach."""
         self._arms = np.eye(self._dimension) if getattr(settings, "fixed_arms", False) else None
         """The candidates of every round, for a policy on fixed arms."""
+        self._sampler: ArmSampler | None = None
+        """What draws exact samples, for a policy that is private by its own sampling."""
+        self._batch: Any
         key = secrets.randbits(128) if seed is None else check.whole("seed", seed, at_least=0)
         self._rng = streams(key, EXPLORATION_PURPOSE, CHOICE_PURPOSE)
         if source is None:
             self.state = settings.start(settings.noise_tables([key])[0])
             return
         check.kind("source", source, Secure)
-        refusal = f"not to be given: {settings.name} draws no exact noise"
+        if isinstance(settings, SamplingPolicy):
+            self.state = settings.start(np.zeros((0, settings.dimension)))
+            self._sampler = self._batch = settings.exact_sampler(source)
+            settings.guarantee(exact_noise=True)  # raises where the grid of exact noise would show
+            return
+        refusal = f"for a policy with exact noise, not {settings.name}"
         check.expect(isinstance(settings, BatchedPolicy), "source", "Secure()", refusal)
         check.expect(settings.inclusion == 1, "sampling_rate", settings.inclusion, "== 1 with exact noise")
         self.state = settings.start(np.zeros((0, settings.dimension)), np.zeros(0, dtype=np.int64))
@@ -112,13 +122,16 @@ class Policy:
         shape = offered.shape
         if len(shape) != 2 or shape[1] != dimension or not shape[0]:
             check.expect(False, "candidates.shape", shape, f"== (K, {dimension}) with K >= 1")
-        if self._arms is not None and not np.array_equal(offered, self._arms):
-            raise check.InputError(f"Expected candidates to be the {dimension} unit vectors: the arms are fixed.")
+        if self._arms is not None:
+            self._expect_arms(offered)
         if self._waiting:
             self._expect_finite(offered, candidates)
             for unrewarded in [*self._waiting.values()]:
                 self.learn(unrewarded, None)
-        code = _decide(self.state, offered, self._rng)
+        if self._sampler is None:
+            code = _decide(self.state, offered, self._rng)
+        else:
+            code = self.settings.exact_choice(self.state, self._sampler)
         if code < 0:
             self._expect_finite(offered, candidates)
         action = code & 0xFFFFFFFF
@@ -135,6 +148,15 @@ class Policy:
     def open_decision(self) -> Decision | None:
         """The decision whose reward is awaited."""
         return next(iter(self._waiting.values()), None)
+
+    def _expect_arms(self, offered: Floats) -> None:
+        """Raise unless these are the fixed arms, in a round that the policy was made for."""
+        if not np.array_equal(offered, self._arms):  # type: ignore[arg-type]
+            raise check.InputError(f"Expected candidates to be the {self._dimension} unit vectors: the arms are fixed.")
+        played = self.round + len(self._waiting)
+        check.expect(
+            played < self.settings.rounds, "round", played, f"< {self.settings.rounds}, the rounds in its settings"
+        )
 
     def _expect_finite(self, offered: Floats, candidates: object) -> None:
         """Raise, naming the entry, if a candidate's norm is not a finite number."""
@@ -177,7 +199,9 @@ class Policy:
         """Write everything to one file. It holds private sums; with exact noise, continue from it at most once."""
         parts = {"state": self.state, "rng": self._rng}
         if self.source is not None:
-            parts |= {"mechanism": self._mechanism.state, "batch": self._batch.state()}
+            parts |= {"batch": self._batch.state()}
+            if self._sampler is None:
+                parts |= {"mechanism": self._mechanism.state}
         arrays = {f"{name}/{i}": leaf for name, part in parts.items() for i, leaf in enumerate(_leaves(part))}
         about = {
             "policy": self.settings.name,
@@ -260,6 +284,7 @@ def _loaded(about: dict[str, Any], stored: dict[str, Array]) -> Policy:
         loaded._features = check.floats("open", features, (loaded._dimension,))
         loaded._waiting[round_] = Decision(*known, loaded._features.copy())
     if exact:
-        loaded._mechanism.state = _rebuilt(loaded._mechanism.state, part("mechanism"), same_shape=False)
+        if loaded._sampler is None:
+            loaded._mechanism.state = _rebuilt(loaded._mechanism.state, part("mechanism"), same_shape=False)
         loaded._batch.restore(next(part("batch")))
     return loaded

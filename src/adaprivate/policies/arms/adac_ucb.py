@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from adaprivate import check, privacy
 from adaprivate.check import Floats
-from adaprivate.policies.arms.base import gaussian_tables, stated
+from adaprivate.policies.arms.base import gaussian_tables, refuse_exact_noise, stated
 from adaprivate.policies.arms.lazy import ADAC_UCB, LazyPolicy
 
 CALIBRATIONS = ("zcdp", "exact")
@@ -56,7 +56,8 @@ class AdaCUCB(LazyPolicy):
     def guarantee(self, *, exact_noise: bool = False) -> privacy.Guarantee:
         """The exact epsilon of the noise; the one asked for beside it."""
         nominal = self.epsilon if self.calibration == "zcdp" else None
-        return stated(privacy.GaussianPrice(1 / self.sigma), self.delta, exact_noise, nominal_epsilon=nominal)
+        refuse_exact_noise(self.name, exact_noise)
+        return stated(privacy.GaussianPrice(1 / self.sigma), self.delta, nominal_epsilon=nominal)
 
 
 EXAMPLES = (AdaCUCB(dimension=4, rounds=60), AdaCUCB(dimension=3, rounds=60, calibration="exact"))

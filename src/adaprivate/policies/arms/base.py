@@ -102,6 +102,10 @@ class ArmPolicy:
         """The state before the first round."""
         raise TypeError("a policy makes its own state")
 
+    def guarantee(self, *, exact_noise: bool = False) -> privacy.Guarantee | None:
+        """What the policy promises; None for a policy without privacy."""
+        raise TypeError("a policy states its own guarantee")
+
 
 @dataclass(frozen=True, kw_only=True)
 class PureArmPolicy(ArmPolicy):
@@ -131,7 +135,8 @@ class PureArmPolicy(ArmPolicy):
         """Pure differential privacy of the value of a reward."""
         exact = math.isclose(self.true_epsilon, self.epsilon, rel_tol=1e-12)
         nominal = None if exact else self.epsilon
-        return stated(privacy.PurePrice(self.true_epsilon), 0.0, exact_noise, nominal_epsilon=nominal)
+        refuse_exact_noise(self.name, exact_noise)
+        return stated(privacy.PurePrice(self.true_epsilon), 0.0, nominal_epsilon=nominal)
 
 
 def laplace_tables(seeds: Sequence[int], shape: tuple[int, int], scale: float) -> Floats:
@@ -152,16 +157,21 @@ def per_seed(table: Floats, seeds: int) -> Floats:
 
 
 def stated(
-    price: privacy.Price, delta: float, exact_noise: bool, *, nominal_epsilon: float | None = None
+    price: privacy.Price, delta: float, *, nominal_epsilon: float | None = None, exact_noise: bool = False
 ) -> privacy.Guarantee:
     """The guarantee of a finite-arm policy: one reward replaced, all actions seen."""
-    check.expect(not exact_noise, "source", "Secure()", "not to be given: no finite-arm policy draws exact noise")
+    own = ("exact-noise", "secret-noise") if exact_noise else ()
     return privacy.guarantee(
         price,
         privacy.arm_events(),
         delta,
-        enforced=("reward-range", "one-arm", "released-schedule"),
+        enforced=("reward-range", "one-arm", "released-schedule", *own),
         conditions=("exact-noise",),
         nominal_epsilon=nominal_epsilon,
-        simulated=True,
+        simulated=not exact_noise,
     )
+
+
+def refuse_exact_noise(name: str, exact_noise: bool) -> None:
+    """Raise if exact noise is asked for: most of these policies draw their noise in floating point only."""
+    check.expect(not exact_noise, "source", "Secure()", f"for a policy with exact noise, not {name}")

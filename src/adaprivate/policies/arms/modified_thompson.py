@@ -55,7 +55,7 @@ class ModifiedThompson(BudgetedSampling):
         prepulls, variance = self.pair
         mu = privacy.thompson_mu(self.rounds, self.dimension, prepulls=prepulls, variance=variance)
         nominal = self.epsilon if self.calibration == "published" else None
-        return self.statement(min(mu, self.budget), exact_noise, nominal)
+        return self.statement(min(mu, self.budget), self.delta, exact_noise, nominal)
 
 
 EXAMPLES = (

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 
 from adaprivate import check, privacy
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams, normal
+from adaprivate.compiled import Streams, entry, kernel, normal
+from adaprivate.mechanisms.arm_sampler import ArmSampler
+from adaprivate.mechanisms.noise import Secure
 from adaprivate.policies.arms.base import ArmPolicy, ArmState, arm_of, stated
 from adaprivate.policies.linear import Integers
 from adaprivate.policies.protocol import selects, updates
@@ -28,8 +30,9 @@ class SamplingState(ArmState):
     """``pulls`` has one row: how often each arm was played."""
 
 
-@selects.of(SamplingState)
-def _select(state: ArmState, candidates: Floats, rng: Streams) -> int:
+@kernel
+def settled(state: ArmState) -> int:
+    """The arm that is played without sampling: in a pre-pull, or after commitment; else -1, and every arm has paid."""
     values, counts = state.values, state.counts
     arms = values.shape[1]
     if counts[ROUND] < counts[PREPULLS] * arms:
@@ -51,8 +54,22 @@ def _select(state: ArmState, candidates: Floats, rng: Streams) -> int:
             return chosen
         for j in range(arms):
             values[SPENT, j] += values[PRICE, j]
+    return -1
+
+
+@entry
+def _settled(state: Any) -> int:
+    return settled(state)
+
+
+@selects.of(SamplingState)
+def _select(state: ArmState, candidates: Floats, rng: Streams) -> int:
+    arm = settled(state)
+    if arm >= 0:
+        return arm
+    values = state.values
     best, top = 0, -np.inf
-    for j in range(arms):
+    for j in range(values.shape[1]):
         theta = values[MEAN, j] + values[SPREAD, j] * normal(rng, 0)
         if theta > top:
             best, top = j, theta
@@ -76,8 +93,6 @@ def _update(state: ArmState, features: Floats, reward: float, rng: Streams) -> N
 class SamplingPolicy(ArmPolicy):
     """Settings of Gaussian Thompson sampling; a policy says how many pre-pulls and which variance."""
 
-    limited: ClassVar[bool] = False
-
     @property
     def pair(self) -> tuple[int, float]:
         """Pre-pulls of every arm, and the variance factor."""
@@ -92,6 +107,23 @@ class SamplingPolicy(ArmPolicy):
     def public_rounds(self) -> int:
         """The pre-pulls, and the first round."""
         return min(self.rounds, max(1, self.pair[0] * self.dimension))
+
+    def exact_sampler(self, source: Secure) -> ArmSampler:
+        """What samples with exact noise in place of the compiled code."""
+        return ArmSampler(self.dimension, self.pair[1], source)
+
+    def exact_choice(self, state: SamplingState, sampler: ArmSampler) -> int:
+        """Choose as compiled code does, by exact samples."""
+        arm = _settled(state)
+        return int(arm) if arm >= 0 else int(np.argmax(sampler.samples()))
+
+    def statement(
+        self, mu: float, delta: float, exact_noise: bool, nominal_epsilon: float | None = None
+    ) -> privacy.Guarantee:
+        """The guarantee at this mu; the curve is an upper bound."""
+        slack = self.exact_sampler(Secure()).slack(self.rounds) if exact_noise else 0.0
+        price = privacy.GaussianPrice(mu, slack, exact=False)
+        return stated(price, delta, nominal_epsilon=nominal_epsilon, exact_noise=exact_noise)
 
     def start(self, noise: Floats, ends: Integers | None = None) -> SamplingState:
         """The state before the first round."""
@@ -136,8 +168,3 @@ class BudgetedSampling(SamplingPolicy):
     def budget(self) -> float:
         """The mu that may be spent."""
         return self.eta if self.eta is not None else privacy.gdp_mu(self.epsilon, self.delta)
-
-    def statement(self, mu: float, exact_noise: bool, nominal_epsilon: float | None = None) -> privacy.Guarantee:
-        """The guarantee at this mu; the curve is an upper bound."""
-        price = privacy.GaussianPrice(mu, exact=False)
-        return stated(price, self.delta, exact_noise, nominal_epsilon=nominal_epsilon)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from adaprivate import check, privacy
-from adaprivate.policies.arms.base import stated
 from adaprivate.policies.arms.sampling import SamplingPolicy
 
 
@@ -32,8 +31,7 @@ class Thompson(SamplingPolicy):
 
     def guarantee(self, *, exact_noise: bool = False) -> privacy.Guarantee:
         """What the sampling gives: nothing can be asked for."""
-        price = privacy.GaussianPrice(privacy.thompson_mu(self.rounds, self.dimension), exact=False)
-        return stated(price, self.delta, exact_noise)
+        return self.statement(privacy.thompson_mu(self.rounds, self.dimension), self.delta, exact_noise)
 
 
 EXAMPLES = (Thompson(dimension=4, rounds=60),)
