@@ -80,7 +80,7 @@ def _compared(arms: int, rounds: int, epsilon: float, delta: float, seeds: int, 
             "regret_sem": {label: sem for label, (_, sem) in measured[policy.name].items()},
             "regret_share": math.fsum(shares[policy.name]) / len(worlds),
             "seeds": seeds,
-            "guarantee": policy.guarantee().sentence,  # type: ignore[union-attr]
+            **_statement(policy),
         }
         for policy in chosen
     ]
@@ -97,3 +97,13 @@ def _parameters(policy: Any) -> dict[str, float]:
         prepulls, variance = policy.pair
         return {"eta": policy.budget, "prepulls": prepulls, "variance": variance}  # type: ignore[attr-defined]
     return {"bonus": policy.bonus} if hasattr(policy, "bonus") else {}
+
+
+def _statement(policy: Any) -> dict[str, Any]:
+    """The policy's guarantee, with exact noise where it has that."""
+    if isinstance(policy, SamplingPolicy):
+        try:
+            return {"exact_noise": True, "guarantee": policy.guarantee(exact_noise=True).sentence}
+        except check.InputError:
+            pass  # an epsilon so large that the grid of exact noise would show
+    return {"exact_noise": False, "guarantee": policy.guarantee().sentence}

@@ -110,6 +110,8 @@ def test_plan():
                 1e-5 if row["policy"] in ("filtered-thompson", "modified-thompson", "adac-ucb") else 0.0
             )
             assert "epsilon = " in row["guarantee"]
+            assert row["exact_noise"] is row["guarantee"].startswith("This protects")
+            assert row["exact_noise"] is row["policy"].endswith("-thompson")
     filtered = next(row for row in found if row["policy"] == "filtered-thompson")
     assert filtered["parameters"]["eta"] == pytest.approx(privacy.gdp_mu(1.0, 1e-5))
     assert filtered["parameters"]["prepulls"] >= 1

@@ -86,7 +86,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
 
 def plot(rows: Sequence[Row], axes: Any) -> None:
     """Regret against eta on the Bernoulli arms, on log scales."""
-    for policy in dict.fromkeys(row["row"] for row in rows):
+    for place, policy in enumerate(dict.fromkeys(row["row"] for row in rows)):
         ours = [row for row in rows if row["row"] == policy and row["column"].startswith("bernoulli, ")]
         if ours:
             width = 2.5 if policy == OURS else 1.2
@@ -95,6 +95,7 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
                 [row["regret"] for row in ours],
                 [2 * (row["regret_sem"] or np.nan) for row in ours],
                 lw=width,
+                ls="-" if place < 10 else ":",
                 marker=".",
                 label=policy,
             )
