@@ -103,7 +103,9 @@ def _statement(policy: Any) -> dict[str, Any]:
     """The policy's guarantee, with exact noise where it has that."""
     if isinstance(policy, SamplingPolicy):
         try:
-            return {"exact_noise": True, "guarantee": policy.guarantee(exact_noise=True).sentence}
+            exact: Any = policy.guarantee(exact_noise=True)
+            return {"exact_noise": True, "guarantee": exact.sentence}
         except check.InputError:
             pass  # an epsilon so large that the grid of exact noise would show
-    return {"exact_noise": False, "guarantee": policy.guarantee().sentence}
+    simulated: Any = policy.guarantee()
+    return {"exact_noise": False, "guarantee": simulated.sentence}

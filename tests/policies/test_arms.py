@@ -52,7 +52,7 @@ class Sampling(Reference):
         b, c = self.s.pair
         if self.t < b * self.N:
             return self.t // b
-        if self.only is None and self.s.limit:
+        if self.only is None and self.s.limit >= 0:
             price = [1 / (c * (n + 1)) if n else 0.0 for n in self.n]
             if max(s + p for s, p in zip(self.spent, price, strict=True)) > self.s.limit:
                 self.only = int(np.argmax(self.n))
@@ -329,6 +329,17 @@ def test_chooses_as_the_reference(name, reference, rounds, options):
     assert ends.get(name, lambda: True)()
     if settings.name == "filtered-thompson":
         assert literal.only is not None
+
+
+def test_looks_at_the_gap_end_with_their_noise():
+    """Equal arms at an enormous epsilon: phase 1 would look on for ever, each look with noise of its own."""
+    settings = policies.settings("mishra-thakurta-ts", {"dimension": 2, "rounds": 400, "epsilon": 1e15})
+    policy = Policy(settings, seed=0, source=None)
+    for _ in range(400):
+        policy.learn(policy.decide(np.eye(2)), 0.5)
+    looks = (len(settings.noise_tables([0])[0]) - 400) // 2
+    assert 1 < policy.state.counts[4] <= looks
+    assert policy.state.counts[1] == 3
 
 
 def test_beta_sampler_has_the_beta_law():

@@ -81,7 +81,8 @@ def _update(state: ArmState, features: Floats, reward: float, rng: Streams) -> N
             second = mean
     counts[LOOKS] += 1
     numbers[GAP] *= 0.5
-    if first - second > numbers[GAP]:
+    last = counts[ROUNDS] + (counts[LOOKS] + 1) * arms > state.noise.shape[0]  # no noise is left for another look
+    if first - second > numbers[GAP] or last:
         counts[PHASE] = 2
         pulls = 192.0 * numbers[LOG] ** 3 / numbers[EPSILON]
     else:

@@ -20,7 +20,7 @@ from adaprivate.policies.protocol import selects, updates
 
 # rows of values: sum / (n + 1), sqrt(c / (n + 1)), what the arm's data pays for one more round, what it has paid, its sum
 MEAN, SPREAD, PRICE, SPENT, SUM = range(5)
-# positions in numbers; the limit is that on SPENT, 0 for no limit
+# positions in numbers; the limit is that on SPENT, -1 for none
 VARIANCE, LIMIT = range(2)
 # positions in counts
 ROUND, PREPULLS, COMMITTED = range(3)
@@ -40,7 +40,7 @@ def settled(state: ArmState) -> int:
     if counts[COMMITTED] >= 0:
         return int(counts[COMMITTED])
     limit = state.numbers[LIMIT]
-    if limit > 0.0:
+    if limit >= 0.0:
         affordable = True
         for j in range(arms):
             if not values[SPENT, j] + values[PRICE, j] <= limit:
@@ -100,8 +100,8 @@ class SamplingPolicy(ArmPolicy):
 
     @property
     def limit(self) -> float:
-        """What the rewards of one arm may pay, in mu^2; 0 for no limit."""
-        return 0.0
+        """What the rewards of one arm may pay, in mu^2; -1 for no limit."""
+        return -1.0
 
     @property
     def public_rounds(self) -> int:
@@ -163,6 +163,7 @@ class BudgetedSampling(SamplingPolicy):
             check.whole("prepulls", self.prepulls, at_least=0, at_most=self.rounds // self.dimension)
         if self.variance is not None:
             check.real("variance", self.variance, above=0)
+        check.real("eta", self.budget, at_least=1e-9)
 
     @cached_property
     def budget(self) -> float:
