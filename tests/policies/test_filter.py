@@ -178,7 +178,7 @@ def test_the_guarantee_is_the_budget():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("filtered-thompson", {"eta": 0.0}, "Expected eta=0.0 > 0."),
+        ("filtered-thompson", {"eta": 0.0}, "Expected eta=0.0 >= 1e-09."),
         ("filtered-thompson", {"eta": 1e-200}, "Expected eta=1e-200 >= 1e-09."),
         ("filtered-thompson", {"prepulls": 21}, "Expected prepulls=21 <= 20."),
         ("filtered-thompson", {"variance": -1.0}, "Expected variance=-1.0 > 0."),

@@ -24,6 +24,8 @@ MEAN, SPREAD, PRICE, SPENT, SUM = range(5)
 VARIANCE, LIMIT = range(2)
 # positions in counts
 ROUND, PREPULLS, COMMITTED = range(3)
+LEAST = 1e-9
+"""The smallest budget in mu: below, its square could vanish."""
 
 
 class SamplingState(ArmState):
@@ -156,14 +158,15 @@ class BudgetedSampling(SamplingPolicy):
         super().__post_init__()
         check.probability("delta", self.delta)
         if self.eta is not None:
-            check.real("eta", self.eta, above=0)
+            check.real("eta", self.eta, at_least=LEAST)
             object.__setattr__(self, "epsilon", privacy.gdp_epsilon(self.eta, self.delta))
-        check.real("epsilon", self.epsilon, above=0)
+        else:
+            check.real("epsilon", self.epsilon, above=0)
+            check.expect(self.budget >= LEAST, "epsilon", self.epsilon, f"large enough for a mu of {LEAST:g}")
         if self.prepulls is not None:
             check.whole("prepulls", self.prepulls, at_least=0, at_most=self.rounds // self.dimension)
         if self.variance is not None:
             check.real("variance", self.variance, above=0)
-        check.real("eta", self.budget, at_least=1e-9)
 
     @cached_property
     def budget(self) -> float:
