@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from adaprivate import environments
+from adaprivate.check import InputError
 from adaprivate.policies.arms.sampling import COMMITTED
 from adaprivate.simulation import mean_sem, policy_settings, run_all
 
@@ -74,3 +75,19 @@ def test_exponential_arms_have_the_truncated_exponential_law():
     assert place.means == pytest.approx([0.492, 0.418, 0.343, 0.193, 0.1], abs=1e-3)
     for rate, mean in zip(place.rates, place.means, strict=True):
         assert mean == pytest.approx(stats.truncexpon(rate, scale=1 / rate).mean(), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("bernoulli-arms", {"arms": 1}, "Expected arms=1 >= 2."),
+        ("bernoulli-arms", {"arms": 3, "means": (0.1, 0.2)}, "Expected arms=3 == 2, the number of means."),
+        ("bernoulli-arms", {"means": (0.1, 1.2)}, "Expected means=(0.1, 1.2) between 0 and 1."),
+        ("exponential-arms", {"rates": (1.0, 0.0)}, "Expected rates=0.0 >= 0.001 and <= 700."),
+        ("exponential-arms", {"rates": (1.0,)}, "Expected rates=(1.0,) to be two or more."),
+    ],
+)
+def test_mistakes_in_a_world_are_named(name, options, message):
+    with pytest.raises(InputError) as error:
+        environments.environment(name, options)
+    assert str(error.value) == message

@@ -58,6 +58,7 @@ class BernoulliArms:
             means = check.floats("means", self.means, (None,))
             check.expect(len(means) >= 2, "means", self.means, "to be two or more")
             check.expect(bool(((means >= 0) & (means <= 1)).all()), "means", self.means, "between 0 and 1")
+            check.expect(self.arms in (5, len(means)), "arms", self.arms, f"== {len(means)}, the number of means")
             object.__setattr__(self, "means", tuple(means.tolist()))
             object.__setattr__(self, "arms", len(means))
 
