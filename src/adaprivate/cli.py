@@ -192,6 +192,32 @@ def simulate(
 
 
 @app.command()
+def plan(
+    arms: Annotated[int, typer.Option(help="How many arms to choose from.")],
+    rounds: Annotated[int, typer.Option(help="How many rounds will be played.")],
+    epsilon: Annotated[list[float], typer.Option(help="The privacy loss to allow; may be given several times.")],
+    delta: Annotated[float, typer.Option(help="The probability of exceeding it.")] = 1e-5,
+    seeds: Annotated[int | None, typer.Option(help="Simulated runs of each policy (default: 4 to 40, by rounds).")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Threads (default: all cores).")] = None,
+    json: Json = False,
+) -> None:
+    """Which policy, which parameters, what regret: policies on fixed arms compared on simulated public worlds."""
+    from adaprivate import report
+    from adaprivate.planning import plan_arms
+
+    rows = plan_arms(arms, rounds, epsilon, delta, seeds=seeds, jobs=jobs)
+    if json:
+        _print_json({"rows": rows})
+        return
+    for budget in epsilon:
+        _print(report.plan_table([row for row in rows if row["epsilon"] == budget]))
+    _print("Regret is simulated on these public worlds, not promised for yours; guarantees hold in any.")
+    for row in rows:
+        if row["recommended"]:
+            _print(f"epsilon {row['epsilon']:g}: take {row['policy']}. {row['guarantee']}")
+
+
+@app.command()
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="An experiment; --list names them.")] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds (default: the paper's).")] = None,

@@ -94,6 +94,32 @@ def test_simulate():
     assert "learned share" in text
 
 
+def test_plan():
+    found = document("plan", "--arms", "3", "--rounds", "2000", "--epsilon", "1", "--epsilon", "8", "--seeds", "3")["rows"]
+    assert {row["epsilon"] for row in found} == {1.0, 8.0}
+    for epsilon in (1.0, 8.0):
+        rows = [row for row in found if row["epsilon"] == epsilon]
+        assert {"filtered-thompson", "modified-thompson", "lazy-dp-ts", "dp-se"} <= {row["policy"] for row in rows}
+        assert [row["policy"] for row in rows if row["recommended"]] == [
+            min(rows, key=lambda r: r["regret_share"])["policy"]
+        ]
+        for row in rows:
+            assert set(row["regret"]) == set(row["regret_sem"]) == {"spread", "one good arm"}
+            assert 0 <= row["regret"]["spread"] <= 2000 * 0.5
+            assert row["delta"] == (
+                1e-5 if row["policy"] in ("filtered-thompson", "modified-thompson", "adac-ucb") else 0.0
+            )
+            assert "epsilon = " in row["guarantee"]
+            assert row["exact_noise"] is row["guarantee"].startswith("This protects")
+            assert row["exact_noise"] is row["policy"].endswith("-thompson")
+    filtered = next(row for row in found if row["policy"] == "filtered-thompson")
+    assert filtered["parameters"]["eta"] == pytest.approx(privacy.gdp_mu(1.0, 1e-5))
+    assert filtered["parameters"]["prepulls"] >= 1
+    text = run("plan", "--arms", "3", "--rounds", "500", "--epsilon", "2", "--seeds", "2").stdout
+    assert "take " in text
+    assert "public worlds" in text
+
+
 def test_lists():
     assert {"adaprivate-ts", "linucb", "random"} <= {entry["name"] for entry in document("list", "policies")["policies"]}
     assert "synthetic" in {entry["name"] for entry in document("list", "environments")["environments"]}
@@ -150,6 +176,11 @@ MISTAKES = [
     (("simulate", "--policy", "adaprivate-ts", "--rounds", "100"), "Expected batch_size=300 <= rounds=100."),
     (("simulate", "--policy", "random", "--seeds", "0"), "Expected seeds=0 >= 1."),
     (("simulate", "--policy", "random", "--jobs", "0"), "Expected jobs=0 >= 1."),
+    (("simulate", "--policy", "thompson", "--rounds", "50"), "Expected environment='synthetic' to offer the same arms"),
+    (("plan", "--arms", "1", "--rounds", "50", "--epsilon", "1"), "Expected arms=1 >= 2."),
+    (("plan", "--arms", "9", "--rounds", "30", "--epsilon", "1"), "Expected rounds=30 >= 36."),
+    (("plan", "--arms", "9", "--rounds", "50", "--epsilon", "0"), "Expected epsilon=0.0 > 0."),
+    (("plan", "--arms", "9", "--rounds", "50"), "Missing option '--epsilon'"),
     (("reproduce", "table1", "--seeds", "0"), "Expected seeds=0 >= 1."),
     (("reproduce", "claims", "--out", "/proc/nowhere"), "/proc/nowhere"),
     (("reproduce", "everything"), "Expected experiment='everything' in {"),
@@ -170,7 +201,7 @@ def test_mistakes_end_with_one_line_and_exit_code_2(arguments, message):
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", [(), ("list",), ("calibrate",), ("simulate",), ("reproduce",), ("version",)])
+@pytest.mark.parametrize("command", [(), ("list",), ("calibrate",), ("simulate",), ("plan",), ("reproduce",), ("version",)])
 def test_every_command_explains_itself(command):
     done = run(*command, "--help")
     assert done.returncode == 0

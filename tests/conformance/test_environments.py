@@ -103,9 +103,10 @@ def test_kinds_of_reward_are_what_they_say(place):
 @each
 def test_same_seed_same_world_and_only_then(place):
     first, second, other = replay(place, 3, 50), replay(place, 3, 50), replay(place, 4, 50)
-    for one, two, three in zip(first, second, other, strict=True):
+    for part, (one, two, three) in enumerate(zip(first, second, other, strict=True)):
         assert np.array_equal(one, two)
-        assert not np.array_equal(one, three)
+        if part >= 2 or not getattr(place, "fixed_arms", False):
+            assert not np.array_equal(one, three)
 
 
 @each

@@ -10,16 +10,21 @@ import pytest
 
 import adaprivate
 from adaprivate import environments, policies, privacy
+from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure
+from adaprivate.policies.arms.sampling import SamplingPolicy
 from adaprivate.policies.batched import BatchedPolicy
+from adaprivate.policies.noise_aware import NoiseAwarePolicy
 from adaprivate.policies.policy import Policy
 from adaprivate.simulation import run_all
 
-MODULES = [importlib.import_module(f"adaprivate.policies.{m.name}") for m in pkgutil.iter_modules(policies.__path__)]
+MODULES = [importlib.import_module(m.name) for m in pkgutil.walk_packages(policies.__path__, "adaprivate.policies.")]
 FOUND = [(module, example) for module in MODULES for example in getattr(module, "EXAMPLES", ())]
 IDS = [f"{example.name}-{place}" for place, (_, example) in enumerate(FOUND)]
 EXAMPLES = [example for _, example in FOUND]
-PRIVATE = [(example, id_) for example, id_ in zip(EXAMPLES, IDS, strict=True) if hasattr(example, "epsilon")]
+PRIVATE = [
+    (e, id_) for e, id_ in zip(EXAMPLES, IDS, strict=True) if hasattr(e, "calibrations") or isinstance(e, NoiseAwarePolicy)
+]
 EXPECTED = [
     *("adaprivate-ts", "adaprivate-ts-adaptive", "adaprivate-ts-amp", "adaprivate-ucb"),
     *("adac-oful", "batched-aggregation", "coreset-elimination", "dgs-linucb", "ldp-linucb"),
@@ -27,19 +32,29 @@ EXPECTED = [
     *("jdp-linucb-gaussian", "jdp-linucb-wishart", "jdp-linucb-wishart-unshifted"),
     *("mishra-thakurta-linucb", "mishra-thakurta-lints"),
     *("lints", "linucb", "noise-aware-greedy", "noise-aware-ts", "noise-aware-ucb", "oful", "random"),
+    *("thompson", "modified-thompson", "filtered-thompson", "ucb1", "dp-se", "anytime-lazy-ucb", "dp-ts", "lazy-dp-ts"),
+    *("adap-ucb", "adap-klucb", "adac-ucb", "mishra-thakurta-ucb", "mishra-thakurta-ts"),
 ]
 
 each = pytest.mark.parametrize("settings", EXAMPLES, ids=IDS)
 each_private = pytest.mark.parametrize("settings", [example for example, _ in PRIVATE], ids=[id_ for _, id_ in PRIVATE])
 
 
+def fixed_arms(settings):
+    return getattr(settings, "fixed_arms", False)
+
+
 def world(settings):
+    if fixed_arms(settings):
+        return environments.environment("bernoulli-arms", {"arms": settings.dimension})
     return environments.environment("synthetic", {"dimension": settings.dimension, "arms": 12, "candidates": 3})
 
 
 def offers(settings, seed=0):
     rng = np.random.default_rng([seed, 98])
     shape = (settings.rounds, 4, settings.dimension)
+    if fixed_arms(settings):
+        return np.tile(np.eye(settings.dimension), (settings.rounds, 1, 1)), rng.uniform(size=settings.rounds)
     return rng.standard_normal(shape) / np.sqrt(settings.dimension) / 2, rng.uniform(size=settings.rounds)
 
 
@@ -102,7 +117,7 @@ def test_runs_and_repeats_itself(settings):
         assert 0 <= one.regret <= settings.rounds
         assert np.all(np.diff(one.curve) >= 0)
         assert all(np.isfinite(leaf).all() for leaf in one.state)
-    assert first[0].regret != first[1].regret
+    assert (first[0].reward, first[0].regret) != (first[1].reward, first[1].regret)
 
 
 @each
@@ -158,9 +173,18 @@ def test_states_its_guarantee(settings):
     assert privacy.Guarantee.from_json(statement.to_json()) == statement
     assert statement.epsilon >= 0
     if hasattr(settings, "epsilon"):
-        assert statement.delta == settings.delta
+        assert statement.delta == getattr(settings, "delta", 0.0)
         conditions = {privacy.CONDITIONS["secret-noise"], privacy.CONDITIONS["exact-noise"]}
         assert conditions <= set(statement.assumptions)
+        assert statement.simulated
+        if fixed_arms(settings) and not isinstance(settings, SamplingPolicy):  # refused by name, and by the policy
+            for refused in (
+                lambda: settings.guarantee(exact_noise=True),
+                lambda: Policy(settings, seed=None, source=Secure()),
+            ):
+                with pytest.raises(InputError, match=r"^Expected source='Secure\(\)' for a policy with exact noise, not "):
+                    refused()
+            return
         assert conditions <= set(settings.guarantee(exact_noise=True).enforced)
 
 
@@ -216,3 +240,19 @@ def test_promises_what_its_mechanism_promises(settings, noise):
     assert (ours.unit, ours.neighbours, ours.protects) == (theirs.unit, theirs.neighbours, theirs.protects)
     assert not (ours.exact and not theirs.exact)
     assert set(theirs.assumptions) <= {*ours.assumptions, *ours.enforced}
+
+
+@pytest.mark.parametrize("settings", [e for e in EXAMPLES if fixed_arms(e)], ids=lambda e: e.name)
+def test_fixed_arms_are_refused_anything_else(settings):
+    place = environments.environment("synthetic", {"dimension": settings.dimension, "arms": 12, "candidates": 3})
+    with pytest.raises(InputError, match=rf"^Expected environment='synthetic' to offer the same arms .* {settings.name} "):
+        run_all([settings], place, [0])
+    policy = Policy(settings, seed=0, source=None)
+    with pytest.raises(InputError, match=r"^Expected candidates to be the \d+ unit vectors"):
+        policy.decide(np.eye(settings.dimension)[::-1])
+    assert policy.open_decision is None
+    play(policy, *offers(settings))
+    with pytest.raises(
+        InputError, match=rf"^Expected round={settings.rounds} < {settings.rounds}, the rounds in its settings"
+    ):
+        policy.decide(np.eye(settings.dimension))

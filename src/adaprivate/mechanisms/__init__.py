@@ -21,6 +21,7 @@ from adaprivate.mechanisms.contributions import Collector, EventSum, UserSum
 from adaprivate.mechanisms.gaussian import Gaussian
 from adaprivate.mechanisms.laplace import Laplace
 from adaprivate.mechanisms.noise import Noise, Secure, Simulated
+from adaprivate.mechanisms.noisy_max import NoisyMax
 from adaprivate.mechanisms.prefix import PrefixSum, Strategy
 from adaprivate.mechanisms.symmetric import GramSum, SymmetricGaussian, gram_rows
 from adaprivate.mechanisms.wishart import Wishart
@@ -36,6 +37,7 @@ __all__ = [
     "Laplace",
     "Mechanism",
     "Noise",
+    "NoisyMax",
     "PrefixSum",
     "Secure",
     "Shape",

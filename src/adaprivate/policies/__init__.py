@@ -48,8 +48,8 @@ class Settings(Protocol):
 @lru_cache(maxsize=1)
 def _registry() -> dict[str, tuple[type[Any], str]]:
     found: dict[str, tuple[type[Any], str]] = {}
-    for info in sorted(pkgutil.iter_modules(__path__), key=lambda module: module.name):
-        module = importlib.import_module(f"{__name__}.{info.name}")
+    for info in sorted(pkgutil.walk_packages(__path__, f"{__name__}."), key=lambda module: module.name):
+        module = importlib.import_module(info.name)
         for example in getattr(module, "EXAMPLES", ()):
             found[example.name] = (type(example), module.__name__)
     return found

@@ -15,6 +15,8 @@ from adaprivate import check, policies
 from adaprivate.check import Array, Floats
 from adaprivate.compiled import Streams, borrowed, entry, streams
 from adaprivate.mechanisms import Secure
+from adaprivate.mechanisms.arm_sampler import ArmSampler
+from adaprivate.policies.arms.sampling import SamplingPolicy
 from adaprivate.policies.protocol import select, update
 from adaprivate.policies.releasing import ReleasingPolicy
 from adaprivate.privacy import Guarantee
@@ -85,12 +87,22 @@ class Policy:
         """Rewards that wait for their decision's window to close."""
         self._seed = secrets.randbits(128) if seed is None else check.whole("seed", seed, at_least=0)
         self._rng = streams(self._seed, EXPLORATION_PURPOSE, CHOICE_PURPOSE)
+        self._arms = np.eye(self._dimension) if getattr(settings, "fixed_arms", False) else None
+        """The candidates of every round, for a policy on fixed arms."""
+        self._sampler: ArmSampler | None = None
+        """What draws exact samples, for a policy that is private by its own sampling."""
+        self._batch: Any
         self._plan()
         self.state = settings.start(self._noise())
         if source is None:
             return
         check.kind("source", source, Secure)
-        check.expect(isinstance(settings, ReleasingPolicy), "source", "Secure()", "for a policy that releases batches")
+        if isinstance(settings, SamplingPolicy):
+            self._sampler = self._batch = settings.exact_sampler(source)
+            settings.guarantee(exact_noise=True)  # raises where the grid of exact noise would show
+            return
+        refusal = f"for a policy with exact noise, not {settings.name}"
+        check.expect(isinstance(settings, ReleasingPolicy), "source", "Secure()", refusal)
         if settings.exact_noise_refusal is not None:
             check.expect(False, *settings.exact_noise_refusal)
         self._mechanism = settings.mechanism_for(0, source)
@@ -125,13 +137,18 @@ class Policy:
         shape = offered.shape
         if len(shape) != 2 or shape[1] != dimension or not shape[0]:
             check.expect(False, "candidates.shape", shape, f"== (K, {dimension}) with K >= 1")
+        if self._arms is not None:
+            self._expect_arms(offered)
         number = self.decided
         closing = number - self.reward_window
         if self._waiting and self.round < closing:
             self._expect_finite(offered, candidates)
             while self.round < closing:
                 self._count(self.round, self._rewards.pop(self.round, self._centre))
-        code = _decide(self.state, offered, self._rng)
+        if self._sampler is None:
+            code = _decide(self.state, offered, self._rng)
+        else:
+            code = self.settings.exact_choice(self.state, self._sampler)
         if code < 0:
             self._expect_finite(offered, candidates)
         action = code & 0xFFFFFFFF
@@ -148,6 +165,15 @@ class Policy:
     def open_decision(self) -> Decision | None:
         """The oldest decision whose reward can still be learned."""
         return next((decision for decision, _ in self._waiting.values()), None)
+
+    def _expect_arms(self, offered: Floats) -> None:
+        """Raise unless these are the fixed arms, in a round that the policy was made for."""
+        if not np.array_equal(offered, self._arms):  # type: ignore[arg-type]
+            raise check.InputError(f"Expected candidates to be the {self._dimension} unit vectors: the arms are fixed.")
+        played = self.round + len(self._waiting)
+        check.expect(
+            played < self.settings.rounds, "round", played, f"< {self.settings.rounds}, the rounds in its settings"
+        )
 
     def _expect_finite(self, offered: Floats, candidates: object) -> None:
         """Raise, naming the entry, if a candidate's norm is not a finite number."""
@@ -183,7 +209,7 @@ class Policy:
         if self.round == self._planned:
             self._extend()
         if self.source is not None:
-            self._batch.add(self.settings.event(features), value)
+            self._batch.add(features if self._sampler is not None else self.settings.event(features), value)
         _learn(self.state, features, value, self._rng)
         self.round += 1
         if self.round in self._ends:
@@ -205,7 +231,9 @@ class Policy:
         """Write everything to one file. It holds private sums; with exact noise, continue from it at most once."""
         parts = {"state": self.state, "rng": self._rng}
         if self.source is not None:
-            parts |= {"mechanism": self._mechanism.state, "batch": self._batch.state()}
+            parts |= {"batch": self._batch.state()}
+            if self._sampler is None:
+                parts |= {"mechanism": self._mechanism.state}
         arrays = {f"{name}/{i}": leaf for name, part in parts.items() for i, leaf in enumerate(_leaves(part))}
         about = {
             "policy": self.settings.name,
@@ -302,8 +330,9 @@ def _loaded(about: dict[str, Any], stored: dict[str, Array]) -> Policy:
         if reward is not None:
             loaded._rewards[round_] = check.real("reward", reward, at_least=0, at_most=1)
     if exact:
-        for batch in range(1, loaded.version + 1):
-            loaded._mechanism = loaded.settings.mechanism_for(batch, loaded.source) or loaded._mechanism
-        loaded._mechanism.state = _rebuilt(loaded._mechanism.state, part("mechanism"), same_shape=False)
+        if loaded._sampler is None:
+            for batch in range(1, loaded.version + 1):
+                loaded._mechanism = loaded.settings.mechanism_for(batch, loaded.source) or loaded._mechanism
+            loaded._mechanism.state = _rebuilt(loaded._mechanism.state, part("mechanism"), same_shape=False)
         loaded._batch.restore(next(part("batch")))
     return loaded

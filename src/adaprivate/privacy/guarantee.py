@@ -17,7 +17,8 @@ CONDITIONS: dict[str, str] = {
     "feature-norm": "every feature vector has norm at most 1 (or lies in the catalogue's ellipsoid)",
     "one-batch": "every event is counted once, in one batch",
     "public-schedule": "batch boundaries depend on the round index alone, never on rewards or on how many arrived",
-    "released-schedule": "batch boundaries depend on the round index, public features and earlier releases alone",
+    "one-arm": "every reward is counted once, for the arm that earned it",
+    "released-schedule": "which rewards enter which release depends on rounds, public features and earlier releases alone",
     "public-features": "candidate sets and their features are public and do not depend on the protected rewards",
     "secret-noise": "the noise is drawn afresh, from no seed, and never revealed",
     "no-replay": "no batch is released twice, for instance from a restored copy of the mechanism",
@@ -30,6 +31,7 @@ CONDITIONS: dict[str, str] = {
     "own-action-hidden": "the action shown in the protected round is seen by that person alone",
     "catalogue": "every feature vector that can be played is in the public catalogue or is clipped into its ellipsoid",
     "secret-sample": "which rewards were sampled is never revealed",
+    "one-entry": "one protected unit moves a single entry, by at most that entry's stated amount",
     "l1-change": "one protected unit moves the released vector by at most the stated amount in the l1 norm",
 }
 """Every condition a guarantee may rest on. Code that enforces one says so; the others are the caller's to keep."""

@@ -73,6 +73,13 @@ def events(reward_range: float = 1.0, feature_norm: float = 1.0) -> Participatio
     return Participation("event", "replace", change, conditions=("reward-range", "feature-norm", "one-batch", *_STREAM))
 
 
+def arm_events() -> Participation:
+    """One reward in [0, 1] of a fixed set of arms replaced by another: it enters releases about its own arm alone."""
+    return Participation(
+        "event", "replace", 1.0, conditions=("reward-range", "one-arm", "released-schedule", "secret-noise", "no-replay")
+    )
+
+
 def users(clip: float, batches: int, neighbours: str, separation: int = 1) -> Participation:
     """All rewards of one person, clipped to norm ``clip`` per batch, in at most ``batches`` batches.
 

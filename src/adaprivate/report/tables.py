@@ -79,3 +79,25 @@ def simulation_table(rows: Sequence[dict[str, Any]]) -> Table:
 
 def _with_sem(value: float, sem: float | None, digits: int) -> str:
     return f"{value:,.{digits}f}" + (f" ± {sem:,.{digits}f}" if sem is not None else "")
+
+
+def plan_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """One line a policy: its parameters and its regret in each simulated world, the best first."""
+    first = rows[0]
+    title = f"{first['arms']} arms, {first['rounds']:,} rounds, epsilon {first['epsilon']:g}, {first['seeds']} seeds"
+    table = Table(title=title, title_justify="left")
+    for heading in ("policy", "delta", "parameters"):
+        table.add_column(heading)
+    worlds = list(first["regret"])
+    for world in worlds:
+        table.add_column(f"regret, {world}", justify="right")
+    table.add_column("of random play's", justify="right")
+    for row in sorted(rows, key=lambda row: float(row["regret_share"])):
+        table.add_row(
+            row["policy"] + (" *" if row["recommended"] else ""),
+            f"{row['delta']:g}",
+            ", ".join(f"{name} {number(value)}" for name, value in row["parameters"].items()),
+            *(f"{number(row['regret'][world])} ± {number(row['regret_sem'][world])}" for world in worlds),
+            f"{100 * row['regret_share']:.1f} %",
+        )
+    return table

@@ -1,0 +1,36 @@
+"""Anytime-Lazy-UCB: an upper confidence bound on means released when an arm's samples have doubled.
+
+Paper: Hu, Huang & Mehta 2021, Anytime-Lazy-UCB.
+Guarantee: epsilon | event, replace one reward, by docs/privacy.md "Finite arms".
+Deviates: reconstructed from Hu & Hegde 2022; the constant 4 (natural logarithm) is the one whose regrets match their plots.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from adaprivate import check
+from adaprivate.policies.arms.base import PureArmPolicy
+from adaprivate.policies.arms.lazy import LAZY_UCB, LazyPolicy
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnytimeLazyUCB(LazyPolicy, PureArmPolicy):
+    """The largest mean + sqrt(bonus log t / n) + bonus log t / (epsilon n), means from the newest buffer of 1, 2, 4 ..."""
+
+    name: ClassVar[str] = "anytime-lazy-ucb"
+    rule: ClassVar[int] = LAZY_UCB
+    holds: ClassVar[bool] = False
+    bonus: float = 4.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.real("bonus", self.bonus, above=0)
+
+    @property
+    def index_numbers(self) -> tuple[float, float]:
+        return self.bonus, self.epsilon
+
+
+EXAMPLES = (AnytimeLazyUCB(dimension=4, rounds=60),)

@@ -1,0 +1,111 @@
+"""Thompson sampling on arms with exact noise from the operating system. Nothing is seeded: false alarms are stated."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import adaprivate
+from adaprivate import policies, privacy
+from adaprivate.check import InputError
+from adaprivate.mechanisms import Secure, Simulated
+from adaprivate.mechanisms.arm_sampler import ArmSampler
+from adaprivate.policies.arms.sampling import COMMITTED, SPENT
+from adaprivate.policies.policy import Policy
+
+FALSE_ALARM = 1e-9
+CASES = {
+    "thompson": {},
+    "modified-thompson": {"eta": 1.0},
+    "filtered-thompson": {"eta": 1.0, "prepulls": 2, "variance": 2.0},
+}
+
+
+def made(name, **options):
+    settings = policies.settings(name, {"dimension": 3, "rounds": 60, **CASES[name], **options})
+    return Policy(settings, seed=None, source=Secure())
+
+
+def play(policy, rounds):
+    actions = []
+    for _ in range(rounds):
+        decision = policy.decide(np.eye(3))
+        policy.learn(decision, 0.25 * (decision.action + 1))
+        actions.append(decision.action)
+    return actions
+
+
+def filled(pulls, reward):
+    sampler = ArmSampler(2, 2.0, Secure())
+    for _ in range(pulls):
+        sampler.add(np.array([0.0, 1.0]), reward)
+    return sampler
+
+
+def test_samples_have_the_posterior_law():
+    """Kolmogorov-Smirnov, twice at 1e-9; two thirds and three halves of the spread, and a mean of 0, are told apart."""
+    sampler = filled(7, 0.5)
+    draws = np.array([sampler.samples() for _ in range(2500)])
+    for arm, (mean, spread) in enumerate([(0.0, math.sqrt(2)), (3.5 / 8, 0.5)]):
+        assert stats.kstest(draws[:, arm], stats.norm(mean, spread).cdf).pvalue > FALSE_ALARM
+        for scale in (2 / 3, 3 / 2):
+            assert stats.kstest(draws[:, arm], stats.norm(mean, scale * spread).cdf).pvalue < FALSE_ALARM
+    assert stats.kstest(draws[:, 1], stats.norm(0, 0.5).cdf).pvalue < FALSE_ALARM
+    assert abs(np.corrcoef(draws.T)[0, 1]) < 0.15
+
+
+def test_one_reward_moves_the_sum_by_at_most_one_on_the_grid():
+    sums = [int(filled(1, reward).state()[0, 1]) for reward in (0.0, 1e-9, 0.1, 1 / 3, 1.0)]
+    assert sums == [0, 0, math.floor(0.1 * 2**20), 2**20 // 3, 2**20]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_plays_and_states_an_enforced_guarantee(name):
+    policy = made(name)
+    play(policy, 60)
+    statement = policy.guarantee
+    assert not statement.simulated
+    assert statement.sentence.startswith("This protects")
+    assert {privacy.CONDITIONS["exact-noise"], privacy.CONDITIONS["secret-noise"]} <= set(statement.enforced)
+    assert privacy.CONDITIONS["no-replay"] in statement.assumptions
+    ideal = policy.settings.guarantee()
+    assert ideal.epsilon <= statement.epsilon <= ideal.epsilon * 1.01
+
+
+def test_the_filter_pays_and_commits_with_exact_noise():
+    policy = made("filtered-thompson")
+    actions = play(policy, 60)
+    committed = int(policy.state.counts[COMMITTED])
+    assert committed >= 0
+    assert set(actions[-10:]) == {committed}
+    assert policy.state.values[SPENT].max() <= 1
+    assert actions[:6] == [0, 0, 1, 1, 2, 2]
+
+
+def test_exact_noise_differs_every_time():
+    """Two rounds agree by chance about half of the time, 57 of them never (0.6^57 < 1e-12)."""
+    first, second = (play(made("thompson"), 60) for _ in range(2))
+    assert first != second
+
+
+def test_saving_keeps_the_exact_sums(tmp_path):
+    policy = made("filtered-thompson")
+    play(policy, 20)
+    policy.save(tmp_path / "p.npz")
+    loaded = adaprivate.load(tmp_path / "p.npz")
+    assert loaded._sampler.state().tolist() == policy._sampler.state().tolist()
+    assert [leaf.tolist() for leaf in loaded.state] == [leaf.tolist() for leaf in policy.state]
+    assert loaded.guarantee == policy.guarantee
+    play(loaded, 40)
+
+
+def test_refuses_what_exact_noise_cannot_keep():
+    with pytest.raises(InputError, match="slack"):  # at epsilon in the hundreds even a distance of 1e-24 shows
+        made("filtered-thompson", eta=12.0)
+    with pytest.raises(InputError, match="to be exact"):
+        ArmSampler(2, 1.0, Simulated(0))
+    for name in ("dp-se", "lazy-dp-ts", "ucb1"):
+        settings = policies.settings(name, {"dimension": 3, "rounds": 60})
+        with pytest.raises(InputError, match=rf"^Expected source='Secure\(\)' for a policy with exact noise, not {name}"):
+            Policy(settings, seed=None, source=Secure())
