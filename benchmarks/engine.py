@@ -25,7 +25,13 @@ from adaprivate.policies.policy import Policy
 from adaprivate.simulation import policy_settings, run_all, run_one
 
 D, K, SEED = 20, 5, 1
-TARGETS = {"generic / hand-fused": 0.75, "generic / NumPy": 100.0, "two jobs / one": 1.8}
+TARGETS = {
+    "generic / hand-fused": 0.75,
+    "generic / NumPy": 100.0,
+    "two jobs / one": 1.8,
+    "noise-aware-ts / lints": 1.0,
+    "noise-aware-ucb / linucb": 1.0,
+}
 
 
 def settings(name="adaprivate-ts", *, dimension=D, rounds=10_000):
@@ -217,6 +223,35 @@ def serving(repeats):
     return {"decide + learn, microseconds, d 20, K 5": found}
 
 
+def noise_aware(repeats):
+    """A round of the noise-aware policies, batch ends included, against the policies they replace; and their plans."""
+    place, rounds = world(), 50_000
+    items = {}
+    for name in ("lints", "noise-aware-ts", "linucb", "noise-aware-ucb", "noise-aware-greedy"):
+        policy = settings(name, rounds=rounds)
+        noise = policy.noise_tables([SEED])[0]
+        run_one(policy, place, SEED, noise)
+        items[name] = timed(run_one, policy, place, SEED, noise)
+    best = turns(items, repeats)
+
+    def plan(**options):
+        started = time.perf_counter()
+        made = policies.settings("noise-aware-ts", {"dimension": D, **options})
+        made.start(np.zeros((0, D)))
+        return round(time.perf_counter() - started, 3)
+
+    return {
+        "ns per round, d 20, K 5": {name: round(1e9 * seconds / rounds) for name, seconds in best.items()},
+        "noise-aware-ts / lints": best["lints"] / best["noise-aware-ts"],
+        "noise-aware-ucb / linucb": best["linucb"] / best["noise-aware-ucb"],
+        "seconds to plan, by batches": {
+            33: plan(rounds=9_900, batch_size=300, growth=1.0),
+            250: plan(rounds=2_500, batch_size=10, growth=1.0),
+            2000: plan(rounds=20_000, batch_size=10, growth=1.0),
+        },
+    }
+
+
 def cores(repeats):
     """The same 60 runs on one thread and on two, by the wall clock and by processor time (ratio 1: nothing is lost)."""
     policy, place = settings(), world()
@@ -274,7 +309,7 @@ def main() -> None:
         f"numba {numba.__version__}, load {os.getloadavg()[0]:.1f}"
     }
     sys.stdout.write(f"machine: {found['machine']}\n")
-    for part in (against_others, scaling, serving, cores, memory, tables):
+    for part in (against_others, scaling, noise_aware, serving, cores, memory, tables):
         numbers = part(repeats)
         found |= numbers
         for name, value in numbers.items():

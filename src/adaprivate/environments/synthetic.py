@@ -60,7 +60,7 @@ def _draw(world: ArmsWorld, round_index: int, candidates: Floats, means: Floats,
 class Synthetic:
     """Unit-norm ``arms``, ``candidates`` of them offered each round, mean reward link(theta' x + ``offset``).
 
-    The norm of theta is ``signal``.
+    The norm of theta is ``signal``. Features fall off as coordinate^-``decay`` (before they are normalised).
     """
 
     name: ClassVar[str] = "synthetic"
@@ -71,6 +71,7 @@ class Synthetic:
     reward: str = "bernoulli"
     signal: float = 2.0
     offset: float = 0.0
+    decay: float = 0.0
 
     def __post_init__(self) -> None:
         check.whole("dimension", self.dimension, at_least=1)
@@ -80,6 +81,7 @@ class Synthetic:
         check.one_of("reward", self.reward, REWARDS)
         check.real("signal", self.signal, above=0)
         check.real("offset", self.offset)
+        check.real("decay", self.decay, at_least=0)
         if self.link == "linear":
             check.real("signal", self.signal, at_most=0.5 - abs(self.offset))
 
@@ -88,7 +90,7 @@ class Synthetic:
         rng = np.random.default_rng([seed, 0])
         theta = rng.standard_normal(self.dimension)
         theta *= self.signal / np.linalg.norm(theta)
-        arms = rng.standard_normal((self.arms, self.dimension))
+        arms = rng.standard_normal((self.arms, self.dimension)) * np.arange(1.0, self.dimension + 1) ** -self.decay
         arms /= np.maximum(np.linalg.norm(arms, axis=1, keepdims=True), 1e-300)
         return arms_world(arms, arms @ theta + self.offset, self.link, self.reward)
 

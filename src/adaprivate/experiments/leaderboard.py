@@ -56,7 +56,8 @@ def _default(policy: str, option: str) -> Any:
     return next((f.default for f in dataclasses.fields(policies.settings_class(policy)) if f.name == option), None)
 
 
-def _settings() -> list[Mapping[str, Any]]:
+def all_rows() -> list[Mapping[str, Any]]:
+    """Every policy and variant at every epsilon."""
     rows: list[Mapping[str, Any]] = []
     for policy in linear_policies():
         budgets: Sequence[float | None] = EPSILONS if "epsilon" in policies.options(policy) else (None,)
@@ -67,7 +68,7 @@ def _settings() -> list[Mapping[str, Any]]:
     return rows
 
 
-SETTINGS = _settings()
+SETTINGS = all_rows()
 
 
 @lru_cache(maxsize=512)

@@ -170,11 +170,10 @@ def take_in_row(state: PosteriorState) -> None:
         ridge = fitted_ridge(inner, seen, ridge)
     for i in range(size):
         information[i, i] += ridge if i < n else state.numbers[INTERCEPT_PRECISION]
-    values, basis = np.linalg.eigh(information)
-    for j in range(size):
-        inverse = 1.0 / math.sqrt(max(values[j], 1e-300))
-        for i in range(size):
-            state.root[i, j] = basis[i, j] * inverse
+    inverse = np.linalg.inv(np.linalg.cholesky(information))
+    for i in range(size):
+        for j in range(size):
+            state.root[i, j] = inverse[j, i]
     for j in range(size):
         total = 0.0
         for i in range(size):

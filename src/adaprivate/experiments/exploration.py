@@ -1,0 +1,74 @@
+"""Where Thompson sampling, an upper bound and greedy choice win, on the same posterior: regret relative to the best.
+
+Greedy choice is best, or as good as any, wherever the candidates vary by themselves, and the worst by far where the same
+few are offered every round: it stops learning of those it does not play. The upper bound costs nothing where candidates
+vary, for all are then about equally uncertain. Thompson sampling pays for its noise everywhere, little at small scale, and
+is the safest where nothing else tells the candidates apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from adaprivate.experiments import Cell, Row
+from adaprivate.experiments._synthetic import runs
+from adaprivate.experiments._worlds import WORLDS
+from adaprivate.simulation import mean_sem
+
+SOURCE = "our own policy; docs/noise-aware.md"
+SEEDS = 100
+PAPER: dict[tuple[str, str], float] = {}
+EPSILON = 1.0
+RULES: dict[str, tuple[str, dict[str, Any]]] = {
+    "ts, default": ("noise-aware-ts", {}),
+    "ts, v 1/4": ("noise-aware-ts", {"v": 0.25, "fading": 0.0}),
+    "ts, v 1": ("noise-aware-ts", {"v": 1.0, "fading": 0.0}),
+    "ucb, default": ("noise-aware-ucb", {}),
+    "ucb, alpha 2": ("noise-aware-ucb", {"alpha": 2.0}),
+    "greedy": ("noise-aware-greedy", {}),
+}
+
+
+def settings(rules: Mapping[str, tuple[str, dict[str, Any]]], worlds: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Every rule in every world."""
+    return [{"row": world, "column": rule, "rules": rules} for world in worlds for rule in rules]
+
+
+SETTINGS = settings(RULES, list(WORLDS))
+QUICK = settings({"ts, default": RULES["ts, default"], "greedy": RULES["greedy"]}, ["short"])
+
+
+def run(setting: Mapping[str, Any], seeds: int) -> Row:
+    """One rule in one world."""
+    environment, world, rounds = WORLDS[setting["row"]]
+    policy, options = setting["rules"][setting["column"]]
+    played = runs(policy, seeds, environment=environment, world=world, rounds=rounds, epsilon=EPSILON, **options)
+    return {**setting, "regrets": [run.regret for run in played]}
+
+
+def compare(rows: Sequence[Row]) -> list[Cell]:
+    """Regret, and regret relative to the best rule of the world."""
+    cells = []
+    for world in dict.fromkeys(row["row"] for row in rows):
+        here = {row["column"]: mean_sem(row["regrets"]) for row in rows if row["row"] == world}
+        best = min(mean for mean, _ in here.values())
+        for rule, (mean, sem) in here.items():
+            cells.append(Cell(world, f"{rule}: regret", None, mean, sem, "not-in-paper"))
+            share = None if sem is None else sem / best
+            cells.append(Cell(world, f"{rule}: relative to the best", None, mean / best, share, "not-in-paper"))
+    return cells
+
+
+def plot(rows: Sequence[Row], axes: Any) -> None:
+    """Regret relative to the best rule of each world."""
+    worlds = list(dict.fromkeys(row["row"] for row in rows))
+    best = {world: min(mean_sem(row["regrets"])[0] for row in rows if row["row"] == world) for world in worlds}
+    for rule in dict.fromkeys(row["column"] for row in rows):
+        here = [row for row in rows if row["column"] == rule]
+        level = [mean_sem(row["regrets"])[0] / best[row["row"]] for row in here]
+        axes.plot(level, [worlds.index(row["row"]) for row in here], "o", ms=4, label=rule)
+    axes.set_yticks(range(len(worlds)), worlds, fontsize=7)
+    axes.set_xscale("log")
+    axes.set_xlabel(f"regret relative to the best rule, epsilon {EPSILON:g}")
+    axes.legend(fontsize=7)
