@@ -58,6 +58,7 @@ class Drifting:
     """Unit-norm arms, logistic mean reward, theta somewhere else every ``period`` rounds."""
 
     name: ClassVar[str] = "drifting"
+    stationary: ClassVar[bool] = False
     dimension: int = 20
     arms: int = 100
     candidates: int = 5

@@ -137,7 +137,7 @@ def _fit(reader: Reader, row_std: float) -> Floats:
     def value(parameters: Floats) -> tuple[float, Floats]:
         C, norms = normalised(parameters)
         weights = reader.weights(C, row_std)
-        correlations = np.sqrt(np.einsum("ki,ik->k", weights, C @ with_theta) * precision + 1e-6)
+        correlations = np.sqrt(np.einsum("ki,ik->k", weights, C @ with_theta) * precision + 1e-10)
         # with e_k = w_k' Cov(y, theta_k):  d e_k = 2 w_k' dC (Cov(s, theta_k) - Cov(s) C' w_k)
         rates = served * precision / correlations
         gradient = -(weights * rates[:, None]).T @ (with_theta.T - weights @ C @ sums)

@@ -23,11 +23,13 @@ from adaprivate.mechanisms.noise import SimulatedReplicas
 from adaprivate.mechanisms.prefix import NoisyRows
 from adaprivate.policies.batched import NOISE_PURPOSE
 from adaprivate.policies.linear import Integers
-from adaprivate.policies.posterior import BATCH, PosteriorState, take_in_row
+from adaprivate.policies.posterior import BATCH, PosteriorState, take_in_released_row
 from adaprivate.policies.releasing import ReleasingPolicy
 from adaprivate.privacy import Guarantee, Participation
 
 MOST_BATCHES = 2048
+WIDEST = 0.5
+"""Exploration fades from at most this share of the posterior's spread."""
 INTERCEPT_DEVIATION = 0.15
 """The prior standard deviation of the intercept: the mean reward's distance from the centre."""
 
@@ -55,8 +57,8 @@ class NoiseAwarePolicy(ReleasingPolicy):
     """Settings of a policy that acts on the posterior given all releases. Only the first four matter to most users.
 
     batch_size: rounds of the first batch; by default 2 dimension + 10, at most a twentieth of all. growth: each batch
-    is this much longer than the one before. noise: "informative" (fitted to what the posterior earns), or a strategy that
-    releases one row per batch. centre: the public base rate of rewards, taken off each.
+    is this much longer than the one before (after the horizon, 1.1 or more). noise: "informative" (fitted to what the
+    posterior earns), or a strategy that releases one row per batch. centre: the public base rate of rewards, taken off.
     intercept: the share (a norm) of an event's weight spent on learning the mean reward; 0 trusts the centre.
     ridge: the prior precision of theta, by default 4 dimension (a norm of 1/2); adapt_ridge: whether what was released may
     move it. reward_variance: of a reward around its mean, at most 1/4.
@@ -97,22 +99,22 @@ class NoiseAwarePolicy(ReleasingPolicy):
             check.whole("batch_size", self.batch_size, at_least=1)
             first = self.boundaries[0]
             check.expect(self.batch_size <= first, "batch_size", self.batch_size, f"<= {first}, the rounds planned for")
-        check.real("growth", self.growth, at_least=1)
+        check.real("growth", self.growth, at_least=1, at_most=100)
         check.one_of("noise", self.noise, square_strategies())
         check.real("centre", self.centre, at_least=0, at_most=1)
         check.real("intercept", self.intercept, at_least=0)
         check.expect(self.intercept < 1, "intercept", self.intercept, "< 1")
         if self.ridge is not None:
-            check.real("ridge", self.ridge, above=0)
+            check.real("ridge", self.ridge, at_least=1e-9, at_most=1e9)
         check.kind("adapt_ridge", self.adapt_ridge, bool)
         check.real("reward_variance", self.reward_variance, above=0, at_most=0.25)
         if self.memory is not None:
             check.real("memory", self.memory, above=0)
         if self.catalogue is not None:
             items = check.floats("catalogue", self.catalogue, (None, self.dimension))
-            check.expect(len(items) > 0, "catalogue.shape", items.shape, "to hold at least one item")
+            check.expect(bool(np.any(items != 0)), "catalogue", items.tolist(), "to hold an item other than 0")
             object.__setattr__(self, "catalogue", tuple(map(tuple, items.tolist())))
-        count = len(self.ends)
+        count = int((self.ends <= self.boundaries[0]).sum())
         check.expect(count <= MOST_BATCHES, "batches", count, f"<= {MOST_BATCHES} (a larger batch_size or growth)")
 
     @property
@@ -122,7 +124,7 @@ class NoiseAwarePolicy(ReleasingPolicy):
 
     @property
     def fade(self) -> float:
-        """Exploration at round t of T is wider by (T/t)^fade, up to the posterior's own spread."""
+        """Exploration at round t of T is wider by (T/t)^fade, up to half the posterior's own spread."""
         return 0.0
 
     # --- the public plan ----------------------------------------------------------------------------------------------
@@ -141,9 +143,10 @@ class NoiseAwarePolicy(ReleasingPolicy):
         size = float(self.batch_size or max(1, min(2 * self.dimension + 10, self.boundaries[0] // 20)))
         ends = [0]
         for boundary in self.boundaries:
-            while ends[-1] + math.floor(size) <= boundary and len(ends) <= MOST_BATCHES + 1:
+            growth = self.growth if boundary == self.boundaries[0] else max(self.growth, 1.1)
+            while ends[-1] + math.floor(size) <= boundary and len(ends) <= MOST_BATCHES + 1000:
                 ends.append(ends[-1] + math.floor(size))
-                size *= self.growth
+                size *= growth
         return np.array(ends[1:], dtype=np.int64)
 
     @cached_property
@@ -154,11 +157,11 @@ class NoiseAwarePolicy(ReleasingPolicy):
     @cached_property
     def shape(self) -> Shape:
         """The coordinates of an event (features, then 1 for the intercept) in which the noise is round."""
-        if self.catalogue is not None:
-            items = np.array([self.event(np.array(item)) for item in self.catalogue])
-            return Shape.for_catalogue(items, mechanisms.error_weight(items, self.boundaries[0], self.prior_precision))
         features = 1 / math.sqrt(1 - self.intercept**2)
-        return Shape(np.diag([features] * self.dimension + ([1 / self.intercept] if self.intercept else [])))
+        if self.catalogue is None:
+            return Shape(np.diag([features] * self.dimension + ([1 / self.intercept] if self.intercept else [])))
+        items = np.array([self.event(np.array(item)) for item in self.catalogue])
+        return Shape.for_catalogue(items)
 
     def event(self, features: Floats) -> Floats:
         return np.append(features, 1.0) if self.intercept else features
@@ -266,11 +269,11 @@ class NoiseAwarePolicy(ReleasingPolicy):
             **self.tables._asdict(),
             row_covariance=first.row_covariance / reach**2 if first else np.zeros((size, size)),
             whitener=np.zeros((0, 0)) if self.catalogue is None else np.asarray(np.linalg.inv(self.shape.root), np.float64),
-            widths=np.minimum(widths, max(1.0, self.exploration)),
+            widths=np.minimum(widths, max(WIDEST, self.exploration)),
             ends=self.ends,
             numbers=np.array(
                 [
-                    max(1.0, self.exploration) if self.exploration else 0.0,
+                    max(WIDEST, self.exploration) if self.exploration else 0.0,
                     self.centre,
                     self.reward_variance,
                     self.prior_precision,
@@ -286,7 +289,7 @@ class NoiseAwarePolicy(ReleasingPolicy):
         batch = int(state.counts[BATCH])
         epoch = next(epoch for epoch in self.epochs if epoch.first <= batch < epoch.last)
         state.rows[batch] = released / epoch.strategy.sensitivity()
-        take_in_row(state)
+        take_in_released_row(state)
 
     @property
     def planned(self) -> int:

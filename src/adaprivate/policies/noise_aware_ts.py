@@ -17,7 +17,7 @@ from adaprivate.policies.posterior import PosteriorState, PosteriorThompsonState
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseAwareTS(NoiseAwarePolicy):
-    """Samples theta from the posterior given all releases, its spread scaled by v (T/t)^fading, at most 1."""
+    """Samples theta from the posterior given all releases, its spread scaled by v (T/t)^fading, at most 1/2."""
 
     __doc__ = f"{__doc__}\n\n{NoiseAwarePolicy.__doc__}"
     name: ClassVar[str] = "noise-aware-ts"

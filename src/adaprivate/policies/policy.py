@@ -92,11 +92,15 @@ class Policy:
         self._sampler: ArmSampler | None = None
         """What draws exact samples, for a policy that is private by its own sampling."""
         self._batch: Any
+        if source is not None:
+            check.kind("source", source, Secure)
+            self._prepare_exact(source)
         self._plan()
         self.state = settings.start(self._noise())
-        if source is None:
-            return
-        check.kind("source", source, Secure)
+
+    def _prepare_exact(self, source: Secure) -> None:
+        """What draws exact noise; raises where the policy has none."""
+        settings = self.settings
         if isinstance(settings, SamplingPolicy):
             self._sampler = self._batch = settings.exact_sampler(source)
             settings.guarantee(exact_noise=True)  # raises where the grid of exact noise would show
@@ -199,15 +203,20 @@ class Policy:
             raise check.InputError(f"Expected decision.round={number} to be learned once.")
         self._rewards[number] = value
 
+    def finish(self) -> None:
+        """Count every open decision now; those without a reward count as the public centre."""
+        while self._waiting:
+            self._count(self.round, self._rewards.pop(self.round, self._centre))
+
     def _count(self, number: int, value: float) -> None:
         """Count the oldest open decision with its reward, and release its batch if it is the last of it."""
+        if self.round == self._planned:
+            self._extend()
         # Taken first, and by one atomic step: whatever fails below, and whoever else calls, no event is counted twice.
         taken = self._waiting.pop(number, None)
         if taken is None:
             raise check.InputError(f"Expected decision.round={number} to be learned once.")
         features = taken[1]
-        if self.round == self._planned:
-            self._extend()
         if self.source is not None:
             self._batch.add(features if self._sampler is not None else self.settings.event(features), value)
         _learn(self.state, features, value, self._rng)

@@ -18,7 +18,7 @@ import numba
 import numpy as np
 
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams, kernel, normal
+from adaprivate.compiled import Streams, borrowed, entry, kernel, normal
 from adaprivate.policies.linear import Integers
 from adaprivate.policies.protocol import selects, updates
 
@@ -186,6 +186,12 @@ def take_in_row(state: PosteriorState) -> None:
         state.vectors[MEAN, i] = total
     state.numbers[WIDTH] = state.widths[k]
     state.counts[BATCH] += 1
+
+
+@entry
+def take_in_released_row(state: PosteriorState) -> None:
+    """The same, called from Python when a mechanism has released the row."""
+    take_in_row(borrowed(state))
 
 
 @kernel
