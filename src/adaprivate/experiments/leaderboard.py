@@ -40,8 +40,9 @@ SEEDS = PAPER_SEEDS
 PAPER: dict[tuple[str, str], float] = {}
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 DELTA = 1e-5
-TOLERANCE, STEPS = 1e-4, 40
-"""How close true epsilons must be to count as equal, relative; how many nominal ones are tried at most."""
+TOLERANCE, STEP, STEPS = 1e-4, 1e-3, 40
+"""How close true epsilons must be to count as equal, and nominal ones to be tried no further (both relative); how many of
+these are tried at most."""
 TUNING_EPSILON, TUNING_SEEDS = 1.0, 4
 NOT_PRIVATE, PERFECT = "not private", "epsilon 0"
 DEFAULT, BEST = "default", "best"
@@ -80,13 +81,22 @@ def _calibration(policy: str) -> str | None:
     return next((word for word in ("exact", "tight") if word in offered), None)
 
 
+def _accepted(policy: str, options: Mapping[str, Any]) -> bool:
+    """Whether the policy takes these options: sampled batches, for one, share no noise."""
+    try:
+        policy_settings(policy, environments.environment("synthetic", {}), ROUNDS, options)
+    except InputError:
+        return False
+    return True
+
+
 def grid(policy: str) -> dict[str, Frozen]:
     """The settings that a policy's best row is chosen among, by name; its defaults have none."""
     centres: dict[str, dict[str, Any]] = {"": {}}
     if _default(policy, "centre") == 0:
         centres["centre 1/2"] = {"centre": 0.5}
     noises: dict[str, dict[str, Any]] = {"": {}}
-    if _default(policy, "noise") not in (None, "sqrt"):
+    if _default(policy, "noise") not in (None, "sqrt") and _accepted(policy, {"noise": "sqrt"}):
         noises["noise sqrt"] = {"noise": "sqrt"}
     variants: dict[str, dict[str, Any]] = {"": {}, **VARIANTS.get(policy, {})}
     return {
@@ -127,23 +137,32 @@ def at_true_epsilon(policy: str, options: Frozen, epsilon: float) -> Settings:
     def made(nominal: float) -> Settings:
         return policy_settings(policy, place, ROUNDS, {**own, **dict(options), "epsilon": nominal})
 
+    nominal = solved(lambda nominal: _proved(made, nominal), epsilon)
+    if nominal == 0:
+        raise InputError(f"Expected epsilon={epsilon:g} to be one that {policy} can prove.")
+    return made(nominal)
+
+
+def solved(proved: Callable[[float], float], epsilon: float) -> float:
+    """The nominal epsilon that proves this one, or nearly the largest that proves less; 0 if none was found.
+
+    More is proved of a larger one, perhaps in steps (noise in whole degrees of freedom); infinity where nothing is.
+    """
     low, high, nominal = 0.0, math.inf, epsilon
     for step in range(STEPS):
-        proved = _proved(made, nominal)
-        if proved <= epsilon * (1 + TOLERANCE):
+        now = proved(nominal)
+        if now <= epsilon * (1 + TOLERANCE):
             low = nominal
-            if proved >= epsilon * (1 - TOLERANCE):
+            if now >= epsilon * (1 - TOLERANCE):
                 break
         else:
             high = nominal
-        if high - low <= 1e-3 * low:  # noise in whole steps
+        if high - low <= STEP * low:
             break
-        nominal *= epsilon / proved if 0 < proved < math.inf else 0.5 if proved > 0 else 2.0
+        nominal *= epsilon / now if 0 < now < math.inf else 0.5 if now > 0 else 2.0
         if not low < nominal < high or step > STEPS // 4:
             nominal = math.sqrt(low * high) if 0 < low < high < math.inf else 2 * low if low > 0 else high / 2
-    if low == 0:
-        raise InputError(f"Expected epsilon={epsilon:g} to be one that {policy} can prove.")
-    return made(low)
+    return low
 
 
 def _proved(made: Callable[[float], Settings], nominal: float) -> float:
