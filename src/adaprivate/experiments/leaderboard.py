@@ -122,7 +122,7 @@ QUICK = [
     setting
     for setting in SETTINGS
     if setting["policy"] in ("linucb", "random", "adaprivate-ucb", "jdp-linucb-gaussian", "mishra-thakurta-linucb")
-    and setting["epsilon"] in (None, 1.0, 10.0)
+    and setting["epsilon"] in (None, 1.0)
 ]
 
 

@@ -241,7 +241,7 @@ class LaplaceTreePolicy:
             scratch=np.zeros((d + 1, d)),
             numbers=np.array([self.alpha, self.scale, self.ridge]),
             counts=counts,
-            words=stream_of(noise),
+            words=stream_of(noise) if noise.size else np.zeros((1, 16), dtype=np.uint64),
         )
 
     def price(self) -> privacy.Price:
