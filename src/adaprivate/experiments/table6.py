@@ -13,7 +13,7 @@ agrees if it is within two points beyond our standard error. Random play earns 8
 Against a prototype written independently (6 seeds of its own worlds) every level is within two points beyond our standard
 error. The largest difference is Batched-Aggregation's, 1.5 to 2.3 points above it. The same is seen of AdaPrivate-UCB
 (94.1, 96.9, 98.4, 99.3 against 91.7, 95.1, 97.3, 99.1), which it is with more noise: at epsilon 5, split 33 ways, it has
-the noise of AdaPrivate-UCB at epsilon 0.8. Exploration does not explain it (alpha 0.5 and 2 change that level by 0.2 at most),
+the noise of AdaPrivate-UCB at epsilon 0.8. Exploration does not explain it (alpha 0.5 and 2 move it by 0.2 at most),
 shorter batches would (94.5 at epsilon 5 with 200 rounds); standard errors here are 1.3 to 1.5.
 """
 
