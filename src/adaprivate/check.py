@@ -90,6 +90,20 @@ def probability(name: str, value: object) -> float:
     return real(name, value, above=0, below=1)
 
 
+def budget(epsilon: object) -> float:
+    """A privacy budget that noise can be found for: 1e-6 to 1e4."""
+    number = real("epsilon", epsilon, above=0)
+    expect(1e-6 <= number <= 1e4, "epsilon", epsilon, ">= 1e-06 and <= 10000")
+    return number
+
+
+def regulariser(ridge: object) -> float:
+    """A ridge whose matrices have inverses and determinants in floating point."""
+    number = real("ridge", ridge, above=0)
+    expect(1e-9 <= number <= 1e9, "ridge", ridge, ">= 1e-09 and <= 1e+09")
+    return number
+
+
 def one_of(name: str, value: object, options: Iterable[str]) -> str:
     """One of a few words."""
     allowed = tuple(options)

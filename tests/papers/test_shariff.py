@@ -40,13 +40,13 @@ def row(gap, variant, regrets):
 
 
 def findings(gaussian, wishart, unshifted):
-    values = dict(zip(NAMES, ([1.0, 1.0], gaussian, wishart, unshifted), strict=True))
+    values = dict(zip(NAMES, ([1.0] * len(gaussian), gaussian, wishart, unshifted), strict=True))
     rows = [row(gap, variant, regrets) for gap in ("gap 0", "gap 0.1") for variant, regrets in values.items()]
     return {(c.row, c.column): c for c in shariff_variants.compare(rows)}
 
 
 def test_findings_are_judged_seed_by_seed():
-    found = findings([10.0, 11.0], [20.0, 21.0], [20.5, 20.9])
+    found = findings([10.0, 11.0, 10.0, 11.0], [20.0, 21.0, 20.0, 21.0], [20.5, 20.9, 20.5, 20.9])
     assert found["gap 0", shariff_variants.BELOW].verdict == "agrees"
     assert found["gap 0", shariff_variants.WORST].ours == 0.5
     assert found["gap 0", shariff_variants.WORST].verdict == "differs"
@@ -58,6 +58,18 @@ def test_findings_are_judged_seed_by_seed():
     assert found["gap 0.1", shariff_variants.ALIKE].verdict == "differs"
 
 
+def test_indistinguishable_takes_three_seeds_and_a_small_difference():
+    def verdict(wishart, unshifted):
+        return findings([10.0] * len(wishart), wishart, unshifted)["gap 0.1", shariff_variants.ALIKE].verdict
+
+    assert verdict([20.0, 21.0, 22.0], [20.5, 20.9, 21.9]) == "agrees"
+    assert verdict([20.0, 21.0], [20.5, 20.9]) == "differs"  # two seeds tell nothing
+    assert (
+        verdict([20.0, 21.0, 22.0], [40.0, 10.0, 30.0]) == "differs"
+    )  # within three standard errors, far apart all the same
+    assert verdict([20.0, 21.0, 22.0], [20.5, 21.5, 22.5]) == "differs"  # close, and told apart
+
+
 def test_slope_of_regret_on_dimension():
     rows = [{"regrets": [3.0 * d**p, 3.3 * d**p], "world": {"dimension": d}} for p in (2.0,) for d in (4, 8, 16)]
     cell = shariff_dimension.compare(rows)[0]
@@ -67,8 +79,9 @@ def test_slope_of_regret_on_dimension():
     assert shariff_dimension.compare(rows)[0].verdict == "differs"
 
 
-def test_the_shift_is_what_was_asked_for():
-    setting = {**shariff_shift.QUICK[0], "rounds": 2000, "multiple": 1.0}
+@pytest.mark.parametrize("policy", shariff_shift.PRIVATE.values())
+def test_the_shift_is_what_was_asked_for(policy):
+    setting = {**shariff_shift.QUICK[0], "policy": policy, "rounds": 2000, "multiple": 1.0}
     usual = measured({**setting, "options": BUDGET}, 2)
     assert shariff_shift.run(setting, 2)["regrets"] == usual["regrets"]
     assert shariff_shift.run({**setting, "multiple": 0.01}, 2)["regrets"] != usual["regrets"]

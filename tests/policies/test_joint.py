@@ -13,7 +13,7 @@ from adaprivate.check import InputError
 from adaprivate.compiled import normal
 from adaprivate.mechanisms import Secure
 from adaprivate.policies.confidence import ROW_SQUARE, ROWS
-from adaprivate.policies.joint import REPAIRED, SCALE, begin, stream_of
+from adaprivate.policies.joint import CONSTANT, LEAST, REPAIRED, SCALE, SHIFT, begin, stream_of
 from adaprivate.policies.policy import Policy, _learn
 from adaprivate.simulation import run_all
 
@@ -247,11 +247,21 @@ def test_batched_release_waits_for_its_batch_and_adds_the_factorised_noise():
 
 
 def test_without_noise_it_is_its_parent():
-    settings, parent = made(GAUSSIAN, 5, 400), made("oful", 5, 400)
-    quiet, plain, literal = Policy(settings, seed=1, source=None), Policy(parent, seed=2, source=None), Literal(parent)
-    quiet.state.numbers[:] = plain.state.numbers
-    assert quiet.state.numbers[SCALE] == 0
+    """The noise alone is taken away: what is left is the parent with ridge ``shift`` and the width of these bounds."""
+    settings = made(GAUSSIAN, 5, 400, epsilon=50.0, calibration="tight")
+    quiet, literal = Policy(settings, seed=1, source=None), Literal(settings)
+    quiet.state.numbers[SCALE] = 0.0
     begin(quiet.state)
+    shift, least = quiet.state.numbers[[SHIFT, LEAST]]
+    parent = made("oful", 5, 400)
+    plain = Policy(parent, seed=2, source=None)
+    assert plain.state.numbers[SHIFT] == plain.state.numbers[LEAST] == parent.bounds().rho_min
+    plain.state.numbers[[SHIFT, LEAST, CONSTANT]] = (
+        shift,
+        least,
+        settings.bounds().gamma + math.sqrt(settings.bounds().rho_max),
+    )
+    begin(plain.state)
     candidates, rewards = offers(settings)
     for offered, reward in zip(candidates, rewards, strict=True):
         decisions = [policy.decide(offered) for policy in (quiet, plain)]

@@ -11,6 +11,7 @@ from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure
 from adaprivate.policies.joint import SCALE
 from adaprivate.policies.laplace_trees import ESTIMATE, FALLBACKS, PARAMETER
+from adaprivate.policies.linear import PARAMETER as LINEAR_PARAMETER
 from adaprivate.policies.policy import Policy
 
 FALSE_ALARM = 1e-6
@@ -99,9 +100,12 @@ def test_thompson_samples_have_covariance_alpha_times_s_s():
 
 def test_without_noise_they_are_linucb_and_lints():
     candidates, rewards = offers(300)
-    for name, parent in ((UCB, {"name": "linucb", "alpha": 0.7}), (TS, {"name": "lints", "v": 0.0})):
-        alpha = parent.get("alpha", 0.0)
-        quiet = Policy(made(name, 300, alpha=alpha), seed=1, source=None)
+    greedy = {"name": "lints", "v": 0.0}
+    for name, alpha, parent in (
+        (UCB, 0.7, {"name": "linucb", "alpha": 0.7, "ridge": 2.0}),
+        (TS, 0.0, {**greedy, "ridge": 2.0}),
+    ):
+        quiet = Policy(made(name, 300, alpha=alpha, ridge=2.0), seed=1, source=None)
         quiet.state.numbers[SCALE] = 0.0
         plain = Policy(
             policies.settings(parent.pop("name"), {"dimension": D, "rounds": 300, **parent}), seed=2, source=None
@@ -114,6 +118,24 @@ def test_without_noise_they_are_linucb_and_lints():
         inverse = plain.state.root @ plain.state.root.T
         np.testing.assert_allclose(quiet.state.root @ quiet.state.root.T, inverse, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(quiet.state.vectors[ESTIMATE], inverse @ plain.state.vectors[2], rtol=1e-9)
+
+
+def test_without_noise_in_one_dimension_thompson_is_lints_with_the_same_normal_numbers():
+    """The root of A^-1 is then unique, so that equal streams give equal samples: v^2 = alpha."""
+    quiet = Policy(policies.settings(TS, {"dimension": 1, "rounds": 200, "alpha": 0.5}), seed=4, source=None)
+    quiet.state.numbers[SCALE] = 0.0
+    plain = Policy(policies.settings("lints", {"dimension": 1, "rounds": 200, "v": math.sqrt(0.5)}), seed=4, source=None)
+    rng, actions = np.random.default_rng(4), []
+    for _ in range(200):
+        offered = rng.uniform(-1, 1, (5, 1))
+        ours, theirs = quiet.decide(offered), plain.decide(offered)
+        assert ours.action == theirs.action
+        np.testing.assert_allclose(quiet.state.vectors[PARAMETER], plain.state.vectors[LINEAR_PARAMETER], rtol=1e-9)
+        reward = float(rng.uniform() < 0.5 + 0.2 * offered[ours.action, 0])
+        quiet.learn(ours, reward)
+        plain.learn(theirs, reward)
+        actions.append(float(offered[ours.action, 0]))
+    assert min(actions) < 0 < max(actions)  # samples of both signs
 
 
 def test_nodes_are_laplace_and_the_scale_is_the_published_one():

@@ -1,6 +1,7 @@
 """The rivals against NumPy written out, action by action; without noise each is its non-private parent."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -290,7 +291,7 @@ def test_local_eigenvalues_below_the_shift_are_raised_to_it():
 
 
 REFUSALS = [
-    ("adac-oful", {"growth": -1.0}, r"Expected growth=-1\.0 >= 0\."),
+    ("adac-oful", {"growth": -1.0}, r"Expected growth=-1\.0 >= 0 and"),
     ("adac-oful", {"bonus_rule": "guess"}, r"Expected bonus_rule='guess' in \{theory, practical\}\."),
     ("adac-oful", {"confidence": 1.0}, r"Expected confidence=1\.0 > 0 and < 1\."),
     ("adac-oful", {"kappa": -0.1}, r"Expected kappa=-0\.1 >= 0\."),
@@ -298,9 +299,9 @@ REFUSALS = [
     ("rarely-switching", {"noise": "none"}, r"Expected noise='none' in \{"),
     ("rarely-switching", {"ridge": 0}, r"Expected ridge=0 > 0\."),
     ("zcdp-episodic", {"mode": "seed"}, r"Expected mode='seed' in \{forget, split, published-unsound\}\."),
-    ("zcdp-episodic", {"trigger": 0.5}, r"Expected trigger=0\.5 >= 1\."),
+    ("zcdp-episodic", {"trigger": 0.5}, r"Expected trigger=0\.5 >= 1 and"),
     ("zcdp-episodic", {"first_episode": 0}, r"Expected first_episode=0 >= 1\."),
-    ("zcdp-episodic", {"growth": 0.9}, r"Expected growth=0\.9 >= 1\."),
+    ("zcdp-episodic", {"growth": 0.9}, r"Expected growth=0\.9 >= 1 and"),
     ("dgs-linucb", {"form": "tree"}, r"Expected form='tree' in \{per-round, tree-unsound, laplace-tree-unsound\}\."),
     ("dgs-linucb", {"alpha": -1.0}, r"Expected alpha=-1\.0 >= 0\."),
     ("coreset-elimination", {"calibration": "split"}, r"Expected calibration='split' in \{split-zcdp, zcdp, exact\}\."),
@@ -312,7 +313,41 @@ REFUSALS = [
     ("ldp-linucb", {"confidence": 0.0}, r"Expected confidence=0\.0 > 0 and < 1\."),
     ("ldp-linucb", {"centre": 1.5}, r"Expected centre=1\.5 >= 0 and <= 1\."),
     ("ldp-linucb", {"epsilon": 0}, r"Expected epsilon=0 > 0\."),
+    ("zcdp-episodic", {"growth": 1e308}, r"Expected growth=1e\+308 >= 1 and <= 1e\+06\."),
+    ("rarely-switching", {"growth": 5e-324}, r"Expected growth=5e-324 == 0 or >= 1e-06\."),
+    ("rarely-switching", {"growth": 1e300}, r"Expected growth=1e\+300 >= 0 and <= 1e\+06\."),
+    ("rarely-switching", {"ridge": 1e-320}, r"Expected ridge=1e-320 >= 1e-09 and <= 1e\+09\."),
+    *(
+        (name, {"epsilon": epsilon}, rf"Expected epsilon={re.escape(str(epsilon))} >= 1e-06 and <= 10000\.")
+        for name in (
+            *("adac-oful", "coreset-elimination", "dgs-linucb", "ldp-linucb", "rarely-switching", "zcdp-episodic"),
+            *("jdp-linucb-gaussian", "jdp-linucb-wishart", "mishra-thakurta-linucb", "mishra-thakurta-lints"),
+        )
+        for epsilon in (1e300, 1e-200, 1e-308)
+    ),
+    ("jdp-linucb-wishart", {"epsilon": 1e-5}, r"Expected epsilon=1e-05 >= 0\.0009: smaller losses are not resolved\."),
+    *(
+        ("jdp-linucb-wishart", {"epsilon": epsilon}, rf"Expected epsilon={epsilon} to need more noise: so few degrees of")
+        for epsilon in (400, 9999.0)
+    ),
 ]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in policies.names() if {"epsilon", "dimension"} <= set(policies.options(name))]
+)
+def test_the_ends_of_the_range_of_budgets_work_or_are_refused(name):
+    """What is built has finite noise and a finite promise."""
+    fixed = {"dimension": D, "rounds": 20, **({"batch_size": 10} if "batch_size" in policies.options(name) else {})}
+    for epsilon in (1e-6, 1e-3, 1e3, 1e4):
+        if "wishart" in name and epsilon != 1e-3:
+            with pytest.raises(InputError, match=rf"^Expected epsilon={epsilon} "):
+                policies.settings(name, {**fixed, "epsilon": epsilon})
+            continue
+        settings = policies.settings(name, {**fixed, "epsilon": epsilon})
+        assert math.isfinite(settings.guarantee().epsilon)
+        assert np.isfinite(settings.noise_tables([0])).all()
+        settings.start(settings.noise_tables([0])[0])
 
 
 @pytest.mark.parametrize(("name", "options", "message"), REFUSALS)

@@ -5,10 +5,16 @@ in all three a reward enters one release; the baselines alone divide their budge
 requires. The epsilon that each setting really gives stands beside its level. With the budget not divided,
 Batched-Aggregation *is* AdaPrivate-UCB, and both baselines beat AdaPrivate-TS (by 0.3 to 1.1 points over 100 seeds).
 
-Both baselines are reconstructed from two sentences of Sec 4.8. Even with the budget divided ours lose less than printed, by
-4 points at epsilon 0.5; the printed 83.3 and 84.9 lie below the 86 that random play earns. No deviation is printed; the
-paper's seeds are taken to spread as ours do, which lets levels 4 points apart agree at 12 seeds. Leads are paired and
-sharper.
+Both baselines are reconstructed from two sentences of Sec 4.8, and even with the budget divided ours lose less than
+printed. No deviation is printed, so a level or a lead (paired by seed; above epsilon 0.5 the difference of printed levels)
+agrees if it is within two points beyond our standard error. Random play earns 84.8 % here: it would pass where 83.3, 84.9,
+86.9 or 87.5 is printed, so there only the lead tells, and it fails every other level.
+
+Against a prototype written independently (6 seeds of its own worlds) every level is within two points beyond our standard
+error. The largest difference is Batched-Aggregation's, 1.5 to 2.3 points above it. The same is seen of AdaPrivate-UCB
+(94.1, 96.9, 98.4, 99.3 against 91.7, 95.1, 97.3, 99.1), which it is with more noise: at epsilon 5, split 33 ways, it has
+the noise of AdaPrivate-UCB at epsilon 0.8. Exploration does not explain it (alpha 0.5 and 2 move it by 0.2 at most),
+shorter batches would (94.5 at epsilon 5 with 200 rounds); standard errors here are 1.3 to 1.5.
 """
 
 from __future__ import annotations
@@ -21,12 +27,10 @@ from adaprivate.experiments import Cell, Row
 from adaprivate.experiments._synthetic import (
     PAPER_SEEDS,
     ROUNDS,
-    cell,
     measured,
     paired_points,
     plot_regret,
     runs,
-    with_our_spread,
 )
 from adaprivate.simulation import policy_settings
 
@@ -46,15 +50,25 @@ _ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "CoreSet-Elim, budget not divided": ("coreset-elimination", {"calibration": "zcdp"}),
     "Batched-Agg, budget not divided": ("batched-aggregation", {"calibration": "zcdp"}),
 }
-_LEADS = {"CoreSet-Elim": 6.6, "Batched-Agg": 10.2}
-"""What Sec 4.8 says AdaPrivate-TS gains at epsilon 0.5."""
+PROTOTYPE: dict[str, tuple[float, ...]] = {
+    "CoreSet-Elim": (90.0, 93.0, 95.6, 98.2),
+    "Batched-Agg": (86.3, 87.8, 90.2, 94.0),
+    "CoreSet-Elim, budget not divided": (93.5, 96.9, 98.2, 99.6),
+}
+"""Levels of a prototype, 6 seeds."""
+POINTS = 2.0
+"""How far a level or a lead may be from the printed one, beyond our standard error."""
 PAPER = {
     **{
         (row, f"epsilon {epsilon:g}"): value
         for row, values in _PRINTED.items()
         for epsilon, value in zip(EPSILONS, values, strict=True)
     },
-    **{(ADVANTAGE.format(row), "epsilon 0.5"): lead for row, lead in _LEADS.items()},
+    **{
+        (ADVANTAGE.format(row), f"epsilon {epsilon:g}"): round(ours - theirs, 1)
+        for row in ("CoreSet-Elim", "Batched-Agg")
+        for epsilon, ours, theirs in zip(EPSILONS, _PRINTED[OURS], _PRINTED[row], strict=True)
+    },
 }
 SETTINGS: list[Mapping[str, Any]] = [
     {"row": row, "column": f"epsilon {epsilon:g}", "policy": policy, "options": {"epsilon": epsilon, **options}}
@@ -71,28 +85,35 @@ def run(setting: Mapping[str, Any], seeds: int) -> Row:
     return {**measured(setting, seeds), "true_epsilon": statement.epsilon}
 
 
+def near(ours: float, sem: float | None, printed: float) -> bool:
+    """Whether ours is within two points of the printed value, beyond our standard error."""
+    return abs(ours - printed) <= POINTS + (sem or 0.0)
+
+
+def _judged(row: str, column: str, ours: float, sem: float | None) -> Cell:
+    printed = PAPER.get((row, column))
+    verdict = "not-in-paper" if printed is None else "agrees" if near(ours, sem, printed) else "differs"
+    return Cell(row, column, printed, ours, sem, verdict)
+
+
 def compare(rows: Sequence[Row]) -> list[Cell]:
-    """Levels with the true epsilon and the learned share, then the leads that the text claims."""
+    """Levels with the true epsilon and the learned share, then the leads of AdaPrivate-TS, seed by seed."""
     cells: list[Cell] = []
     for row in rows:
-        name, column, ours, sem = row["row"], row["column"], row["percent"], row["percent_sem"]
-        printed = PAPER.get((name, column))
-        cells.append(cell(name, column, _with_spread(printed, sem, len(row["runs"])), ours, sem))
-        cells.append(cell(name, f"{column}, true epsilon", None, row["true_epsilon"], None))
-        cells.append(cell(name, f"{column}, learned share", None, 100 * row["learned_share"], None))
+        name, column = row["row"], row["column"]
+        cells.append(_judged(name, column, row["percent"], row["percent_sem"]))
+        cells.append(_judged(name, f"{column}, true epsilon", row["true_epsilon"], None))
+        cells.append(_judged(name, f"{column}, learned share", 100 * row["learned_share"], None))
+        if name in PROTOTYPE:
+            gap = row["percent"] - PROTOTYPE[name][EPSILONS.index(row["options"]["epsilon"])]
+            cells.append(_judged(name, f"{column}, above the prototype (points)", gap, row["percent_sem"]))
     found = {(row["row"], row["column"]): row["runs"] for row in rows}
     baseline = runs("linucb", len(rows[0]["runs"]))
-    for row_name in _ROWS:
-        for epsilon in EPSILONS:
-            column, name = f"epsilon {epsilon:g}", ADVANTAGE.format(row_name)
-            if row_name != OURS:
-                points, sem = paired_points(found[OURS, column], found[row_name, column], baseline)
-                cells.append(cell(name, column, _with_spread(PAPER.get((name, column)), sem, len(baseline)), points, sem))
+    for name, column in found:
+        if name != OURS:
+            points, sem = paired_points(found[OURS, column], found[name, column], baseline)
+            cells.append(_judged(ADVANTAGE.format(name), column, points, sem))
     return cells
-
-
-def _with_spread(printed: float | None, sem: float | None, seeds: int) -> tuple[float, float] | None:
-    return None if printed is None else with_our_spread(printed, sem, seeds)
 
 
 def plot(rows: Sequence[Row], axes: Any) -> None:

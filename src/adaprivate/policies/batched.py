@@ -187,6 +187,8 @@ class BatchedPolicy(ReleasingPolicy):
 
     def guarantee(self, *, exact_noise: bool = False) -> Guarantee:
         """What the policy promises; with simulated noise, that it be exact and secret is left to the caller."""
+        if exact_noise and self.exact_noise_refusal is not None:
+            check.expect(False, *self.exact_noise_refusal)
         own = ("exact-noise", "secret-noise") if exact_noise else ()
         nominal = None if self.calibration == "exact" else self.epsilon
         return privacy.guarantee(

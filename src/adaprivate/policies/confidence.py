@@ -16,7 +16,10 @@ from adaprivate.check import Floats
 from adaprivate.compiled import Streams, streams
 from adaprivate.policies.joint import NONE, WISHART, JointState, begin, stream_of, stream_table
 from adaprivate.policies.linear import Integers
+from adaprivate.policies.releasing import refuse_exact_noise
 from adaprivate.privacy import Guarantee, Participation, Price
+from adaprivate.privacy.price import LOSS_GRID
+from adaprivate.privacy.wishart import least_degrees
 
 CALIBRATIONS = ("published", "tight")
 TREE_NOISE_PURPOSE = 12
@@ -72,9 +75,9 @@ class ConfidencePolicy:
         return math.log(share * self.rounds / self.alpha)
 
     @property
-    def ends(self) -> Integers:
-        """The rounds after which a release is made: all of them."""
-        return np.arange(1, self.rounds + 1, dtype=np.int64)
+    def first_release(self) -> int:
+        """The first round after which a release is made."""
+        return 1
 
     def bounds(self) -> Bounds:
         """The accurate bounds on the noise."""
@@ -160,7 +163,7 @@ class JointPolicy(ConfidencePolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check.real("epsilon", self.epsilon, above=0)
+        check.budget(self.epsilon)
         check.probability("delta", self.delta)
         check.one_of("calibration", self.calibration, CALIBRATIONS)
         if self.rho_min is not None:
@@ -186,15 +189,15 @@ class JointPolicy(ConfidencePolicy):
         raise TypeError("a private policy prices its noise")
 
     def guarantee(self, *, exact_noise: bool = False) -> Guarantee:
-        own = ("exact-noise", "secret-noise") if exact_noise else ()
+        refuse_exact_noise(self.name, exact_noise)
         return privacy.guarantee(
             self.price(),
             ROWS,
             self.delta,
-            enforced=("reward-range", "feature-norm", "one-batch", "public-schedule", *own),
+            enforced=("reward-range", "feature-norm", "one-batch", "public-schedule"),
             conditions=("exact-noise",),
             nominal_epsilon=None if self.tight else self.epsilon,
-            simulated=not exact_noise,
+            simulated=True,
         )
 
 
@@ -203,6 +206,17 @@ class WishartPolicy(JointPolicy):
     """Node noise from a Wishart distribution; every release adds up that of m nodes, so that Prop. 9 holds each round."""
 
     noise_kind: ClassVar[int] = WISHART
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        grid = self.nodes * LOSS_GRID
+        check.expect(self.epsilon >= grid, "epsilon", self.epsilon, f">= {grid:g}: smaller losses are not resolved")
+        if self.tight:
+            return
+        most = self.degrees - self.dimension - 1
+        need = least_degrees(self.dimension + 1, "replace") - self.dimension - 1
+        priced = most > 500 or (most >= need and math.isfinite(self.price().epsilon(self.delta)))
+        check.expect(priced, "epsilon", self.epsilon, "to need more noise: so few degrees of freedom give no guarantee")
 
     @cached_property
     def degrees(self) -> int:

@@ -189,6 +189,9 @@ class CoreSetElimination(SnapshotPolicy):
             counts=np.zeros(3, dtype=np.int64),
         )
 
+    def price(self) -> privacy.Price:
+        return privacy.GaussianPrice(1 / self.noise_multiplier, exact=len(self.ends) > 0)
+
     @property
     def participation(self) -> privacy.Participation:
         return event_conditions()

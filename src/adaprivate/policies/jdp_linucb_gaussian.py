@@ -54,9 +54,13 @@ class JdpLinUCBGaussian(JointPolicy):
         return self.release == "batched"
 
     @property
-    def ends(self) -> Integers:
-        step = self.batch_size if self.batched else 1
-        return np.arange(step, self.rounds + 1, step, dtype=np.int64)
+    def first_release(self) -> int:
+        return self.batch_size if self.batched else 1
+
+    @property
+    def batch_ends(self) -> Integers:
+        """The rounds after which batched releases are made."""
+        return np.arange(self.batch_size, self.rounds + 1, self.batch_size, dtype=np.int64)
 
     @cached_property
     def noise_multiplier(self) -> float:
@@ -94,7 +98,7 @@ class JdpLinUCBGaussian(JointPolicy):
     def start(self, noise: Floats) -> JointState:
         if not self.batched:
             return super().start(noise)
-        return self._begun(np.zeros((1, 16), dtype=np.uint64), noise, self.ends)
+        return self._begun(np.zeros((1, 16), dtype=np.uint64), noise, self.batch_ends)
 
     @cached_property
     def largest_std(self) -> float:

@@ -1,7 +1,7 @@
 """LDP-LinUCB: every person adds noise to their own message, so that not even the server learns their context or reward.
 
 Paper: Zheng et al. 2020, locally differentially private contextual linear bandits.
-Guarantee: (epsilon, delta), local, replace a person's context and reward, by docs/privacy.md "Local messages".
+Guarantee: (epsilon, delta), local, replace a message's context and reward, by docs/privacy.md "Local messages".
 Deviates: near-exact, from the authors' code and a derivation of its constants: sigma = 4 sqrt(2 log(2.5 / delta)) / epsilon
     (the code drops the 2 under the root and has 1.25), the bonus uses |x| in the norm of V^-1, not its square.
     Eigenvalues of the shifted matrix below the shift, improbable by the paper's bound, are raised to it.
@@ -171,11 +171,11 @@ class LDPLinUCB(SnapshotPolicy):
             "local",
             "replace",
             privacy.joint_sensitivity(1.0, "replace"),
-            protects="the context and the reward of any one person, from the server too",
+            protects="the context and the reward behind any one message, from the server too",
             conditions=(
                 "reward-range",
                 "feature-norm",
-                "one-batch",
+                "one-message",
                 "independent-rounds",
                 "own-action-hidden",
                 "secret-noise",

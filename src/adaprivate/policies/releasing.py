@@ -5,9 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
+from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.mechanisms import EventSum, Mechanism, Noise
 from adaprivate.policies.linear import Integers
+
+
+def refuse_exact_noise(name: str, exact_noise: bool) -> None:
+    """Raise if exact noise is asked for: what a policy says that draws its noise in floating point only."""
+    check.expect(not exact_noise, "source", "Secure()", f"for a policy with exact noise, not {name}")
 
 
 class ReleasingPolicy(ABC):

@@ -21,6 +21,7 @@ from adaprivate.compiled import kernel
 from adaprivate.mechanisms.noise import SimulatedReplicas
 from adaprivate.policies.batched import CALIBRATIONS, NOISE_PURPOSE
 from adaprivate.policies.linear import PARAMETER, TOTAL, Integers, absorb, dot, rotate
+from adaprivate.policies.releasing import refuse_exact_noise
 from adaprivate.privacy import Guarantee, Participation
 
 # the first positions of SnapshotState.numbers; a policy adds its own from OWN on
@@ -139,9 +140,9 @@ class SnapshotPolicy:
     def __post_init__(self) -> None:
         check.whole("dimension", self.dimension, at_least=1)
         check.whole("rounds", self.rounds, at_least=1)
-        check.real("epsilon", self.epsilon, above=0)
+        check.budget(self.epsilon)
         check.probability("delta", self.delta)
-        check.real("ridge", self.ridge, above=0)
+        check.regulariser(self.ridge)
         check.real("alpha", self.alpha, at_least=0)
         check.real("centre", self.centre, at_least=0, at_most=1)
         check.one_of("calibration", self.calibration, self.calibrations())
@@ -178,18 +179,18 @@ class SnapshotPolicy:
         return event_conditions(own_schedule=True)
 
     def guarantee(self, *, exact_noise: bool = False) -> Guarantee:
-        """What the policy promises; with simulated noise, that it be exact and secret is left to the caller."""
-        own = ("exact-noise", "secret-noise") if exact_noise else ()
+        """What the policy promises with exact and secret noise, which are left to the caller."""
+        refuse_exact_noise(self.name, exact_noise)
         kept = [name for name in self.participation.conditions if name in _KEPT]
         nominal = None if self.calibration == "exact" and not self.unsound else self.epsilon
         return privacy.guarantee(
             self.price(),
             self.participation,
             self.delta,
-            enforced=(*kept, *own),
+            enforced=kept,
             conditions=("exact-noise",),
             nominal_epsilon=nominal,
-            simulated=not exact_noise,
+            simulated=True,
         )
 
     def fresh(

@@ -80,7 +80,8 @@ class SwitchingPolicy(SnapshotPolicy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check.real("growth", self.growth, at_least=0)
+        check.real("growth", self.growth, at_least=0, at_most=1e6)
+        check.expect(self.growth == 0 or self.growth >= 1e-6, "growth", self.growth, "== 0 or >= 1e-06")
         check.one_of("noise", self.noise, sorted(mechanisms.strategies()))
 
     @cached_property

@@ -5,7 +5,8 @@ Guarantee: (epsilon, delta), event, replace one reward, by docs/privacy.md "Esti
 Deviates: reconstructed from that description (noise on the estimate, episodes closed by the determinant, geometric growth).
     As described every estimate holds all rewards and spends the whole budget, which costs the number of episodes times
     the budget: only as mode="published-unsound", whose guarantee prints what it really gives. "split" divides the budget
-    by the number of episodes; "forget" (default) estimates from the last episode alone, and needs no division.
+    by the number of episodes that can end, 6 in 10^4 rounds (the description's ceil(log2(T / L1)) + 1 would be 8);
+    "forget" (default) estimates from the last episode alone, and needs no division.
 """
 
 from __future__ import annotations
@@ -123,9 +124,9 @@ class ZCDPEpisodic(SnapshotPolicy):
     def __post_init__(self) -> None:
         super().__post_init__()
         check.one_of("mode", self.mode, MODES)
-        check.real("trigger", self.trigger, at_least=1)
+        check.real("trigger", self.trigger, at_least=1, at_most=1e6)
         check.whole("first_episode", self.first_episode, at_least=1)
-        check.real("growth", self.growth, at_least=1)
+        check.real("growth", self.growth, at_least=1, at_most=1e6)
 
     @property
     def unsound(self) -> bool:

@@ -29,6 +29,7 @@ CONDITIONS: dict[str, str] = {
     "public-preparation": "whatever filtered, centred or scaled the rows beforehand is public",
     "independent-rounds": "no other round's context, candidates or rewards depend on the protected round",
     "own-action-hidden": "the action shown in the protected round is seen by that person alone",
+    "one-message": "every person sends one message; with m of them mu is sqrt(m) times as large for that person",
     "catalogue": "every feature vector that can be played is in the public catalogue or is clipped into its ellipsoid",
     "secret-sample": "which rewards were sampled is never revealed",
     "one-entry": "one protected unit moves a single entry, by at most that entry's stated amount",

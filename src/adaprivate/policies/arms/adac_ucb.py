@@ -14,8 +14,9 @@ from typing import ClassVar
 
 from adaprivate import check, privacy
 from adaprivate.check import Floats
-from adaprivate.policies.arms.base import gaussian_tables, refuse_exact_noise, stated
+from adaprivate.policies.arms.base import gaussian_tables, stated
 from adaprivate.policies.arms.lazy import ADAC_UCB, LazyPolicy
+from adaprivate.policies.releasing import refuse_exact_noise
 
 CALIBRATIONS = ("zcdp", "exact")
 

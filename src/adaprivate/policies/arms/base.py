@@ -17,6 +17,7 @@ from adaprivate.check import Floats
 from adaprivate.compiled import Streams, kernel, normal, uniform
 from adaprivate.mechanisms.noise import SimulatedReplicas
 from adaprivate.policies.linear import Integers
+from adaprivate.policies.releasing import refuse_exact_noise
 
 NOISE_PURPOSE = 10
 """The purpose of the privacy-noise stream of a seed."""
@@ -170,8 +171,3 @@ def stated(
         nominal_epsilon=nominal_epsilon,
         simulated=not exact_noise,
     )
-
-
-def refuse_exact_noise(name: str, exact_noise: bool) -> None:
-    """Raise if exact noise is asked for: most of these policies draw their noise in floating point only."""
-    check.expect(not exact_noise, "source", "Secure()", f"for a policy with exact noise, not {name}")
