@@ -48,6 +48,16 @@ class FilteredThompson(BudgetedSampling):
         """The budget, less what rounding could hide in a sum of so many terms."""
         return self.budget**2 * (1 - (self.rounds + 16) * 2.0**-52)
 
+    @property
+    def sampled_pulls(self) -> float:
+        """The account ends sampling: R rounds cost at least (N / c) log(1 + R / (N (b + 1))), averaged over the arms."""
+        prepulls, variance = self.pair
+        lasting = variance * self.budget**2 / self.dimension
+        if prepulls == 0 or lasting > 100:
+            return float(self.rounds)
+        sampled = self.dimension * (prepulls + 1) * math.expm1(lasting)
+        return min(float(self.rounds), prepulls + sampled + 2)
+
     def guarantee(self, *, exact_noise: bool = False) -> privacy.Guarantee:
         """The budget: it was fixed first."""
         return self.statement(self.budget, self.delta, exact_noise)
