@@ -167,10 +167,10 @@ def test_the_transcript_of_modified_thompson_tells_no_more_than_the_claim():
         options = {"dimension": 2, "rounds": 120, "eta": 1.0, "delta": 1e-6, "prepulls": 40, "calibration": calibration}
         made = policies.settings("modified-thompson", options)
         true = made.guarantee().mu
-        assert true == pytest.approx(1.0 if calibration == "tight" else math.sqrt(1 / 3), rel=0.01)
+        assert true == pytest.approx(1.0 if calibration == "tight" else math.sqrt(1 / 3), rel=0.02)
         assert least < measured_mu(made, 60_000) <= 0.85 * true
-    assert measured_mu(made, 60_000, overspend=1.5) > 1.0
-    assert measured_mu(made, 20_000, overspend=2.0) > 1.0
+    assert measured_mu(made, 150_000, overspend=1.5) > true
+    assert measured_mu(made, 20_000, overspend=2.0) > true
 
 
 # --- the automatic choice ---------------------------------------------------------------------------------------------
