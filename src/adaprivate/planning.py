@@ -6,27 +6,37 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adaprivate import check, environments
-from adaprivate.policies.arms.sampling import SamplingPolicy
+import numpy as np
+
+from adaprivate import check, environments, privacy
+from adaprivate.policies.arms.sampling import COMMITTED, SamplingPolicy
 from adaprivate.simulation import mean_sem, policy_settings, run_all
 
 BUDGETED = ("filtered-thompson", "modified-thompson", "adac-ucb")
 PURE = ("anytime-lazy-ucb", "lazy-dp-ts", "dp-se", "adap-ucb", "adap-klucb")
+COMMITTING = ("filtered-thompson", "dp-se")
+"""Policies that may settle on a wrong arm: rare and dear, so that a mean needs more runs."""
 SIMULATED_ROUNDS = 4_000_000
-"""About so many rounds are simulated for each policy in each world."""
-MOST_ARMS_TO_CALIBRATE = 30
-"""modified-thompson is left out beyond: predicting the regret of its pairs takes time that grows as N^2."""
+"""About so many rounds are simulated for each policy in each world, eight times as many for one that commits."""
 
 
 def public_worlds(arms: int) -> dict[str, tuple[float, ...]]:
-    """The Bernoulli worlds that policies are tried on: arms spread evenly, and one good arm among equals.
+    """The Bernoulli worlds that policies are tried on: arms spread evenly, and one better arm among equals.
 
     The best arm is the last, so that no policy gains by breaking ties in order.
     """
     return {
         "spread": tuple(0.25 + 0.5 * i / (arms - 1) for i in range(arms)),
-        "one good arm": (*(0.45 for _ in range(arms - 1)), 0.55),
+        "gap 0.1": (*(0.45 for _ in range(arms - 1)), 0.55),
+        "gap 0.05": (*(0.45 for _ in range(arms - 1)), 0.5),
     }
+
+
+def runs_of(name: str, rounds: int) -> int:
+    """How many runs of a policy are simulated: 4 to 40, or 20 to 300 of one that commits (100 or more to T = 320,000)."""
+    if name in COMMITTING:
+        return max(20, min(300, 8 * SIMULATED_ROUNDS // rounds))
+    return max(4, min(40, SIMULATED_ROUNDS // rounds))
 
 
 def plan_arms(
@@ -40,50 +50,75 @@ def plan_arms(
 ) -> list[dict[str, Any]]:
     """One row for each policy and epsilon: its parameters, regret in each public world, and whether it is the one to take.
 
-    Recommended is the least regret, relative to random play, averaged over the worlds. Simulated on public worlds only.
+    Recommended is the least regret, relative to random play and averaged over the worlds, among policies that can run with
+    exact noise; the others are "simulation only". "tied" differs from the recommended row by less than two standard
+    errors, "ahead" is better by more.
     """
     check.whole("arms", arms, at_least=2, at_most=1_000)
     check.whole("rounds", rounds, at_least=4 * arms, at_most=10_000_000)
     check.expect(len(epsilons) > 0, "epsilon", list(epsilons), "to be non-empty")
     for epsilon in epsilons:
         check.real("epsilon", epsilon, above=0)
+    check.expect(len(set(epsilons)) == len(epsilons), "epsilon", list(epsilons), "to be all different")
     check.probability("delta", delta)
-    count = max(4, min(40, SIMULATED_ROUNDS // rounds)) if seeds is None else check.whole("seeds", seeds, at_least=2)
+    if seeds is not None:
+        check.whole("seeds", seeds, at_least=2)
     rows: list[dict[str, Any]] = []
     for epsilon in epsilons:
-        found = _compared(arms, rounds, float(epsilon), delta, count, jobs)
-        least = min(found, key=lambda row: float(row["regret_share"]))
-        rows += [{**row, "recommended": row is least} for row in found]
+        rows += _judged(_compared(arms, rounds, float(epsilon), delta, seeds, jobs))
     return rows
 
 
-def _compared(arms: int, rounds: int, epsilon: float, delta: float, seeds: int, jobs: int | None) -> list[dict[str, Any]]:
+def _judged(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows with what to think of them."""
+    deployable = [row for row in rows if row["exact_noise"]]
+    best = min(deployable, key=lambda row: float(row["regret_share"])) if deployable else None
+
+    def standing(row: dict[str, Any]) -> str:
+        if best is None or row is best:
+            return "recommended" if row is best else ""
+        difference = row["regret_share"] - best["regret_share"]
+        tied = abs(difference) < 2 * math.hypot(row["regret_share_sem"], best["regret_share_sem"])
+        return "tied" if tied else "ahead" if difference < 0 else ""
+
+    return [{**row, "recommended": row is best, "standing": standing(row)} for row in rows]
+
+
+def _compared(
+    arms: int, rounds: int, epsilon: float, delta: float, seeds: int | None, jobs: int | None
+) -> list[dict[str, Any]]:
     worlds = public_worlds(arms)
-    names = [n for n in (*BUDGETED, *PURE) if n != "modified-thompson" or arms <= MOST_ARMS_TO_CALIBRATE]
-    measured: dict[str, dict[str, tuple[float, float | None]]] = {name: {} for name in names}
-    shares: dict[str, list[float]] = {name: [] for name in names}
-    for label, means in worlds.items():
-        place = environments.environment("bernoulli-arms", {"means": means})
-        chosen = [policy_settings(name, place, rounds, _options(name, epsilon, delta)) for name in names]
-        for policy, runs in zip(chosen, run_all(chosen, place, range(seeds), jobs=jobs), strict=True):
-            measured[policy.name][label] = mean_sem([run.regret for run in runs])
-            shares[policy.name].append(1 - math.fsum(run.learned_share for run in runs) / seeds)
-    return [
-        {
-            "policy": policy.name,
-            "arms": arms,
-            "rounds": rounds,
-            "epsilon": epsilon,
-            "delta": delta if "delta" in vars(policy) else 0.0,
-            "parameters": _parameters(policy),
-            "regret": {label: value for label, (value, _) in measured[policy.name].items()},
-            "regret_sem": {label: sem for label, (_, sem) in measured[policy.name].items()},
-            "regret_share": math.fsum(shares[policy.name]) / len(worlds),
-            "seeds": seeds,
-            **_statement(policy),
-        }
-        for policy in chosen
-    ]
+    few = arms <= privacy.MOST_ARMS_TO_CALIBRATE
+    rows = []
+    for name in (n for n in (*BUDGETED, *PURE) if few or n != "modified-thompson"):
+        count = runs_of(name, rounds) if seeds is None else seeds
+        regret, shares, wrong = {}, [], {}
+        for label, means in worlds.items():
+            place = environments.environment("bernoulli-arms", {"means": means})
+            policy: Any = policy_settings(name, place, rounds, _options(name, epsilon, delta))
+            runs = run_all([policy], place, range(count), jobs=jobs)[0]
+            regret[label] = mean_sem([run.regret for run in runs])
+            shares.append(mean_sem([1 - run.learned_share for run in runs]))
+            if name == "filtered-thompson":
+                wrong[label] = float(np.mean([run.state.counts[COMMITTED] not in (-1, arms - 1) for run in runs]))
+        rows.append(
+            {
+                "policy": name,
+                "arms": arms,
+                "rounds": rounds,
+                "epsilon": epsilon,
+                "delta": delta if "delta" in vars(policy) else 0.0,
+                "parameters": _parameters(policy),
+                "regret": {label: value for label, (value, _) in regret.items()},
+                "regret_sem": {label: sem for label, (_, sem) in regret.items()},
+                "regret_share": math.fsum(share for share, _ in shares) / len(worlds),
+                "regret_share_sem": math.hypot(*(sem or 0.0 for _, sem in shares)) / len(worlds),
+                "wrong_commitments": wrong or None,
+                "seeds": count,
+                **_statement(policy),
+            }
+        )
+    return rows
 
 
 def _options(name: str, epsilon: float, delta: float) -> Mapping[str, Any]:
@@ -106,6 +141,6 @@ def _statement(policy: Any) -> dict[str, Any]:
             exact: Any = policy.guarantee(exact_noise=True)
             return {"exact_noise": True, "guarantee": exact.sentence}
         except check.InputError:
-            pass  # an epsilon so large that the grid of exact noise would show
+            pass  # an epsilon so large that its grid would show, or noise beyond what the sampler draws
     simulated: Any = policy.guarantee()
     return {"exact_noise": False, "guarantee": simulated.sentence}

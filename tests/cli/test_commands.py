@@ -1,6 +1,7 @@
 """The command line as a user runs it: a real process, its output, its exit code."""
 
 import json
+import math
 import subprocess
 import sys
 
@@ -100,11 +101,15 @@ def test_plan():
     for epsilon in (1.0, 8.0):
         rows = [row for row in found if row["epsilon"] == epsilon]
         assert {"filtered-thompson", "modified-thompson", "lazy-dp-ts", "dp-se"} <= {row["policy"] for row in rows}
-        assert [row["policy"] for row in rows if row["recommended"]] == [
-            min(rows, key=lambda r: r["regret_share"])["policy"]
-        ]
+        best = min((row for row in rows if row["exact_noise"]), key=lambda r: r["regret_share"])
+        assert [row for row in rows if row["recommended"]] == [best]
         for row in rows:
-            assert set(row["regret"]) == set(row["regret_sem"]) == {"spread", "one good arm"}
+            assert set(row["regret"]) == set(row["regret_sem"]) == {"spread", "gap 0.1", "gap 0.05"}
+            difference = row["regret_share"] - best["regret_share"]
+            near = abs(difference) < 2 * math.hypot(row["regret_share_sem"], best["regret_share_sem"])
+            expected = "recommended" if row is best else "tied" if near else "ahead" if difference < 0 else ""
+            assert row["standing"] == expected
+            assert (row["wrong_commitments"] is None) is (row["policy"] != "filtered-thompson")
             assert 0 <= row["regret"]["spread"] <= 2000 * 0.5
             assert row["delta"] == (
                 1e-5 if row["policy"] in ("filtered-thompson", "modified-thompson", "adac-ucb") else 0.0
@@ -117,6 +122,8 @@ def test_plan():
     assert filtered["parameters"]["prepulls"] >= 1
     text = run("plan", "--arms", "3", "--rounds", "500", "--epsilon", "2", "--seeds", "2").stdout
     assert "take " in text
+    assert "simulation only" in text
+    assert "% wrong" in text
     assert "public worlds" in text
 
 
@@ -148,6 +155,7 @@ def test_reproduce_writes_a_report(tmp_path):
 
 
 BASE = ("calibrate", "--epsilon", "1", "--delta", "1e-5")
+ON_ARMS = ("--environment", "bernoulli-arms")
 MISTAKES = [
     (("calibrate", "--epsilon", "-1", "--delta", "1e-5"), "Expected epsilon=-1.0 > 0."),
     (("calibrate", "--epsilon", "nan", "--delta", "1e-5"), "Expected epsilon=nan > 0."),
@@ -180,6 +188,14 @@ MISTAKES = [
     (("plan", "--arms", "1", "--rounds", "50", "--epsilon", "1"), "Expected arms=1 >= 2."),
     (("plan", "--arms", "9", "--rounds", "30", "--epsilon", "1"), "Expected rounds=30 >= 36."),
     (("plan", "--arms", "9", "--rounds", "50", "--epsilon", "0"), "Expected epsilon=0.0 > 0."),
+    (
+        ("plan", "--arms", "9", "--rounds", "50", "--epsilon", "1", "--epsilon", "1"),
+        "Expected epsilon=[1.0, 1.0] to be all",
+    ),
+    (
+        ("simulate", "--policy", "filtered-thompson", *ON_ARMS, "--epsilon", "0.1", "--option", "eta=2"),
+        "Expected epsilon=0.1 not to be given with eta=2.",
+    ),
     (("plan", "--arms", "9", "--rounds", "50"), "Missing option '--epsilon'"),
     (("reproduce", "table1", "--seeds", "0"), "Expected seeds=0 >= 1."),
     (("reproduce", "claims", "--out", "/proc/nowhere"), "/proc/nowhere"),

@@ -249,6 +249,21 @@ def test_promises_what_its_mechanism_promises(settings, noise):
 
 
 @pytest.mark.parametrize("settings", [e for e in EXAMPLES if fixed_arms(e)], ids=lambda e: e.name)
+@pytest.mark.parametrize("source", [None, Secure()], ids=["simulated", "exact"])
+def test_fixed_arms_refuse_rewards_that_come_late(settings, source, tmp_path):
+    """Pre-pulls and first pulls are counted by learned rounds: with a delay, an arm would be sampled with few rewards."""
+    message = rf"^Expected reward_window=3 == 0 for {settings.name}, a policy on arms\.$"
+    with pytest.raises(InputError, match=message):
+        Policy(settings, seed=None if source else 0, source=source, reward_window=3)
+    if source is None:
+        policy = Policy(settings, seed=0, source=None)
+        policy.reward_window = 3
+        policy.save(tmp_path / "policy.npz")
+        with pytest.raises(InputError, match=message):
+            adaprivate.load(tmp_path / "policy.npz")
+
+
+@pytest.mark.parametrize("settings", [e for e in EXAMPLES if fixed_arms(e)], ids=lambda e: e.name)
 def test_fixed_arms_are_refused_anything_else(settings):
     place = environments.environment("synthetic", {"dimension": settings.dimension, "arms": 12, "candidates": 3})
     with pytest.raises(InputError, match=rf"^Expected environment='synthetic' to offer the same arms .* {settings.name} "):

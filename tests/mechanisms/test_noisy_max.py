@@ -49,6 +49,20 @@ def test_the_price_covers_every_pair_of_neighbours():
     assert closest > 0.5
 
 
+def test_the_price_is_a_bound_and_says_so():
+    """Two equal entries tell no more than their difference: mu = 1 / sqrt 2, not 1."""
+    mechanism = NoisyMax(sensitivities=(1, 1), sigmas=(1, 1), noise=Simulated(0))
+    assert not mechanism.price.exact
+    assert not mechanism.guarantee(1e-5).exact
+    for epsilon in (0.0, 0.5, 1.0):
+        tried = [
+            hockey_stick((p, 1 - p), (q, 1 - q), epsilon)
+            for p, q in ((ndtr((x + 1) / math.sqrt(2)), ndtr(x / math.sqrt(2))) for x in np.linspace(-6, 6, 2401))
+        ]
+        assert max(tried) == pytest.approx(privacy.gdp_delta(math.sqrt(0.5), epsilon), rel=1e-3)
+        assert max(tried) < 0.8 * mechanism.price.delta(epsilon)
+
+
 @pytest.mark.parametrize(
     ("delta", "stated", "shown", "true"), [(1e-5, 1.1630, 2.524e-2, 2.943), (1e-6, 1.2807, 1.775e-2, 3.308)]
 )

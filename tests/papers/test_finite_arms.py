@@ -82,6 +82,7 @@ def test_exponential_arms_have_the_truncated_exponential_law():
     [
         ("bernoulli-arms", {"arms": 1}, "Expected arms=1 >= 2."),
         ("bernoulli-arms", {"arms": 3, "means": (0.1, 0.2)}, "Expected arms=3 == 2, the number of means."),
+        ("bernoulli-arms", {"arms": 5, "means": (0.1, 0.2, 0.3)}, "Expected arms=5 == 3, the number of means."),
         ("bernoulli-arms", {"means": (0.1, 1.2)}, "Expected means=(0.1, 1.2) between 0 and 1."),
         ("exponential-arms", {"rates": (1.0, 0.0)}, "Expected rates=0.0 >= 0.001 and <= 700."),
         ("exponential-arms", {"rates": (1.0,)}, "Expected rates=(1.0,) to be two or more."),

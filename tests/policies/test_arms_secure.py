@@ -100,6 +100,45 @@ def test_saving_keeps_the_exact_sums(tmp_path):
     play(loaded, 40)
 
 
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("modified-thompson", {"dimension": 2, "rounds": 200, "eta": 1.0, "prepulls": 20, "variance": 1e8}),
+        ("modified-thompson", {"dimension": 5, "rounds": 10**7, "epsilon": 0.1}),
+        ("filtered-thompson", {"dimension": 2, "rounds": 200, "eta": 1.0, "variance": 1e8}),
+    ],
+)
+def test_noise_that_would_fail_during_the_run_is_refused_before_it(name, options):
+    settings = policies.settings(name, options)
+    message = rf"^Expected variance=.* < .* for exact noise over {settings.rounds} rounds\.$"
+    for refused in (lambda: settings.guarantee(exact_noise=True), lambda: Policy(settings, seed=None, source=Secure())):
+        with pytest.raises(InputError, match=message):
+            refused()
+    assert settings.guarantee().simulated
+
+
+@pytest.mark.parametrize("rewards", [(0.0, 0.0, 0.0), (1.0, 0.0, 0.0), (0.5, 0.6, 0.7)])
+def test_the_filter_samples_no_longer_than_its_bound(rewards):
+    """Its account ends sampling, so that a large variance with many rounds can still be exact."""
+    for prepulls, variance, eta in ((1, 1.0, 1.0), (3, 2.0, 1.0), (20, 30.0, 0.3), (5, 0.5, 2.0)):
+        settings = policies.settings(
+            "filtered-thompson", {"dimension": 3, "rounds": 3000, "eta": eta, "prepulls": prepulls, "variance": variance}
+        )
+        for seed in range(5):
+            policy, most = Policy(settings, seed=seed, source=None), 0
+            while policy.round < 3000:
+                before = policy.state.pulls.max()
+                decision = policy.decide(np.eye(3))
+                if policy.state.counts[COMMITTED] >= 0:
+                    break
+                most = before
+                policy.learn(decision, rewards[decision.action])
+            assert most <= settings.sampled_pulls < 3000
+    many = policies.settings("filtered-thompson", {"dimension": 5, "rounds": 10**7, "epsilon": 0.05})
+    assert many.pair[1] * 10**7 > 2**32
+    assert not many.guarantee(exact_noise=True).simulated
+
+
 def test_refuses_what_exact_noise_cannot_keep():
     with pytest.raises(InputError, match="slack"):  # at epsilon in the hundreds even a distance of 1e-24 shows
         made("filtered-thompson", eta=12.0)

@@ -116,6 +116,14 @@ def test_budgets_by_epsilon_and_delta():
         (lambda: privacy.thompson_mu(0, 5), "Expected rounds=0 >= 1."),
         (lambda: privacy.thompson_mu(10, 1), "Expected arms=1 >= 2."),
         (lambda: privacy.thompson_mu(10, 5, variance=0.0), "Expected variance=0.0 > 0."),
+        (lambda: privacy.thompson_variance(1e-170, 100, 2, 1), "Expected eta=1e-170 >= 1e-09."),
+        (lambda: privacy.calibrate_thompson(rounds=100, arms=2, eta=1e-200), "Expected eta=1e-200 >= 1e-09."),
+        (
+            lambda: privacy.calibrate_thompson(rounds=100, arms=2, eta=1, means=(5, -3)),
+            "Expected means=(5, -3) between 0 and 1.",
+        ),
+        (lambda: privacy.calibrate_thompson(rounds=100, arms=31, eta=1), "Expected arms=31 <= 30."),
+        (lambda: privacy.thompson_regret((0.5, 1.1), 100), "Expected means=(0.5, 1.1) between 0 and 1."),
         (lambda: privacy.calibrate_thompson(rounds=10, arms=2), "Expected eta=None to be given, or epsilon and delta."),
         (
             lambda: privacy.calibrate_thompson(rounds=10, arms=2, eta=1, epsilon=1),

@@ -49,32 +49,35 @@ class BernoulliArms:
 
     name: ClassVar[str] = "bernoulli-arms"
     fixed_arms: ClassVar[bool] = True
-    arms: int = 5
+    arms: int | None = None
+    """5 if neither this nor means are given."""
     means: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        check.whole("arms", self.arms, at_least=2)
+        if self.arms is not None:
+            check.whole("arms", self.arms, at_least=2)
         if self.means is not None:
             means = check.floats("means", self.means, (None,))
             check.expect(len(means) >= 2, "means", self.means, "to be two or more")
             check.expect(bool(((means >= 0) & (means <= 1)).all()), "means", self.means, "between 0 and 1")
-            check.expect(self.arms in (5, len(means)), "arms", self.arms, f"== {len(means)}, the number of means")
+            check.expect(self.arms in (None, len(means)), "arms", self.arms, f"== {len(means)}, the number of means")
             object.__setattr__(self, "means", tuple(means.tolist()))
-            object.__setattr__(self, "arms", len(means))
+        count = 5 if self.arms is None else self.arms
+        object.__setattr__(self, "arms", count if self.means is None else len(self.means))
 
     @property
     def dimension(self) -> int:
         """One coordinate for each arm."""
-        return self.arms
+        return self.arms or 5
 
     @property
     def candidates(self) -> int:
         """Every arm, every round."""
-        return self.arms
+        return self.dimension
 
     def world(self, seed: int) -> FixedArmsWorld:
         """The same for every seed; only the rewards differ."""
-        means = np.linspace(0.75, 0.25, self.arms) if self.means is None else np.array(self.means)
+        means = np.linspace(0.75, 0.25, self.dimension) if self.means is None else np.array(self.means)
         return FixedArmsWorld(means, np.zeros(0), np.zeros(0))
 
 

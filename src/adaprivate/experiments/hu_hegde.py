@@ -1,6 +1,8 @@
 """The rivals on the standard five Bernoulli arms at T = 100,000: our regrets beside those read off the published plots.
 
-Values read off a plot are taken to be right to a tenth; DP-SE's plateau is exact and compared to two percent.
+Values read off a plot agree within a tenth, whatever our standard error; DP-SE's plateau is exact and compared to two
+percent. Lazy-DP-TS at epsilon 1 differs (about 590, read off as 490): the text defines log as base 2, which would give
+827; the natural logarithm, used here, fits the other two points.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     for row in rows:
         stated = PAPER[row["row"], row["column"]]
         share = 0.02 if row["row"] == "dp-se" else 0.1
-        close = abs(row["regret"] - stated) <= share * stated + 3 * (row["regret_sem"] or 0.0)
+        close = abs(row["regret"] - stated) <= share * stated
         cells.append(
             Cell(row["row"], row["column"], stated, row["regret"], row["regret_sem"], "agrees" if close else "differs")
         )

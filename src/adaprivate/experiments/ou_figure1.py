@@ -1,7 +1,8 @@
 """Figure 1: the epsilon of Thompson sampling against delta at T = 1000, for pre-pulls b and variance factors c.
 
-The figure prints no numbers; ours are those of Theorem 4 as it stands ("published") and without what its lemma gives away
-("tight": pre-pulls are public, and a reward that is there has been pulled; N = 5).
+The figure prints no numbers; its text says that more pre-pulls or variance lower epsilon, and that b and c are nearly
+symmetric (here: at equal c (b + 1), to a tenth). Ours are the values of Theorem 4 as it stands ("published"), and without
+what its lemma gives away ("tight": pre-pulls are public, and a reward that is there has been pulled; N = 5).
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import numpy as np
 
 from adaprivate import privacy
 from adaprivate.experiments import Cell, Row
+from adaprivate.experiments._arms import claim
 
 SOURCE = "Ou, Avella Medina & Cummings 2024, Figure 1 (Theorem 4)"
 ROUNDS, ARMS = 1_000, 5
 DELTAS = (1e-8, 1e-6, 1e-4, 1e-2)
-PAPER: dict[tuple[str, str], float] = {}
+LOWER, SYMMETRIC = "every other pair has less epsilon than b 0, c 1 (1: yes)", "epsilon of b 9, c 1 over that of b 0, c 10"
+PAPER = {(claimed, kind): 1.0 for claimed in (LOWER, SYMMETRIC) for kind in ("published", "tight")}
 SETTINGS: list[Mapping[str, Any]] = [
     {"prepulls": b, "variance": c} for b, c in ((0, 1.0), (1, 1.0), (9, 1.0), (49, 1.0), (0, 2.0), (0, 10.0), (0, 50.0))
 ]
@@ -31,8 +34,17 @@ def run(setting: Mapping[str, Any], seeds: int) -> Row:
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
-    """Epsilon at four values of delta."""
-    return [
+    """What the text says, then epsilon at four values of delta."""
+    cells = []
+    for kind in ("published", "tight"):
+        of = {(row["prepulls"], row["variance"]): privacy.gdp_epsilon(row[kind], 1e-6) for row in rows}
+        lower = all(epsilon < of[0, 1.0] for pair, epsilon in of.items() if pair != (0, 1.0))
+        ratio = of[9, 1.0] / of[0, 10.0]
+        cells += [
+            claim(LOWER, kind, 1.0, lower),
+            Cell(SYMMETRIC, kind, 1.0, ratio, None, "agrees" if abs(ratio - 1) <= 0.1 else "differs"),
+        ]
+    return cells + [
         Cell(
             f"b {row['prepulls']}, c {row['variance']:g}, {kind}",
             f"delta {delta:g}",

@@ -1,8 +1,9 @@
 """Figure 4: the epsilon of Thompson sampling at T = 1000 by three routes, and of a single round.
 
-A stated epsilon agrees when the true one is no larger; the true one is at most that of the Gaussian route. Over 1000 rounds
-all three routes hold, the third because its composition wastes far more than its false lemma hides. For a single round that
-lemma is all there is, and what Theorem 7 states is too small: two arms, one of them well known, show it exactly.
+The figure prints no numbers: the paper's column holds what its formulas give, evaluated by us. Such an epsilon agrees when
+the true one is no larger; the true one is at most that of the Gaussian route. Over 1000 rounds all three routes hold, the
+third because its composition wastes far more than its false lemma hides. For a single round that lemma is all there is, and
+what Theorem 7 states is too small: two arms, one of them well known, show it exactly.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ROUTES: dict[str, Callable[[float], float]] = {
 }
 SOUND = "standard, with the exact price of a round"
 SETTINGS: list[Mapping[str, Any]] = [{"row": row, "delta": delta} for row in (*ROUTES, SOUND) for delta in DELTAS]
-PAPER = {(row, f"delta {delta:g}"): route(delta) for row, route in ROUTES.items() for delta in DELTAS}
+PAPER = {(f"{row}, by its formula", f"delta {delta:g}"): route(delta) for row, route in ROUTES.items() for delta in DELTAS}
 
 
 def run(setting: Mapping[str, Any], seeds: int) -> Row:
@@ -45,10 +46,11 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     cells = []
     for row in rows:
         column = f"delta {row['delta']:g}"
-        stated = PAPER.get((row["row"], column))
+        name = row["row"] if row["row"] == SOUND else f"{row['row']}, by its formula"
+        stated = PAPER.get((name, column))
         holds = stated is not None and row["ours"] <= stated * (1 + 1e-9)
         verdict = "not-in-paper" if stated is None else "agrees" if holds else "unsound-as-published"
-        cells.append(Cell(row["row"], column, stated, row["ours"], None, verdict))
+        cells.append(Cell(name, column, stated, row["ours"], None, verdict))
     return cells
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._arms import DELTA, PAPER_SEEDS, measured, plot_at, regret_cells
+from adaprivate.experiments._arms import DELTA, PAPER_SEEDS, claim, measured, plot_at, regret_cells
 
 SOURCE = "Ou, Avella Medina & Cummings 2024, Figure 5"
 SEEDS = PAPER_SEEDS
@@ -38,10 +38,9 @@ def run(setting: Mapping[str, Any], seeds: int) -> Row:
 def compare(rows: Sequence[Row]) -> list[Cell]:
     """Regrets, and who is best where the text says so."""
     cells = regret_cells(rows)
-    for (claim, column), stated in PAPER.items():
+    for (words, column), stated in PAPER.items():
         least = min((row for row in rows if row["column"] == column), key=lambda row: float(row["regret"]))
-        best = float(least["row"] == OURS)
-        cells.append(Cell(claim, column, stated, best, None, "agrees" if best == stated else "differs"))
+        cells.append(claim(words, column, stated, least["row"] == OURS))
     return cells
 
 

@@ -49,8 +49,9 @@ class NoisyMax(Mechanism):
 
     @property
     def price(self) -> Price:
-        """Exact in the worst case: an entry against one that is almost certain is the best test between two Gaussians."""
-        return GaussianPrice(self.mu, math.fsum(self.noise.slack(float(sigma), 1) for sigma in self.sigmas))
+        """An upper bound, which no other improves for all sigmas: it is attained against an entry without noise."""
+        slack = math.fsum(self.noise.slack(float(sigma), 1) for sigma in self.sigmas)
+        return GaussianPrice(self.mu, slack, exact=False)
 
     def _ready(self) -> None:
         check.expect(not self._released, "releases", 2, "<= 1: a second release of the same data costs again")

@@ -73,6 +73,8 @@ class Policy:
         self._centre: float = getattr(settings, "centre", 0.0)
         self.source = source
         self.reward_window = check.whole("reward_window", reward_window, at_least=0)
+        if getattr(settings, "fixed_arms", False):  # their pre-pulls and first pulls are counted by learned rounds
+            check.expect(reward_window == 0, "reward_window", reward_window, f"== 0 for {settings.name}, a policy on arms")
         self.clipped = 0
         """How many feature vectors were longer than 1 and were clipped."""
         self.decided = 0

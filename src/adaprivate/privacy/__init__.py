@@ -47,6 +47,8 @@ from adaprivate.privacy.sampling import (
     sampled_gaussian_sigma,
 )
 from adaprivate.privacy.thompson import (
+    LEAST_MU,
+    MOST_ARMS_TO_CALIBRATE,
     ThompsonCalibration,
     ThompsonPair,
     calibrate_thompson,
@@ -63,6 +65,8 @@ from adaprivate.privacy.wishart import published_wishart_degrees, wishart_degree
 
 __all__ = [
     "CONDITIONS",
+    "LEAST_MU",
+    "MOST_ARMS_TO_CALIBRATE",
     "NEIGHBOURS",
     "BudgetError",
     "GaussianPrice",

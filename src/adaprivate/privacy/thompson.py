@@ -21,6 +21,11 @@ from adaprivate.check import Floats
 from adaprivate.privacy.concentrated import zcdp_epsilon
 from adaprivate.privacy.gaussian import gdp_epsilon, gdp_mu
 
+LEAST_MU = 1e-9
+"""The smallest budget in mu that can be asked for: below, its square could vanish."""
+MOST_ARMS_TO_CALIBRATE = 30
+"""Pairs are searched for so many arms at most: predicting their regret takes time that grows as N^2."""
+
 
 def thompson_mu(rounds: int, arms: int, *, prepulls: int = 0, variance: float = 1.0) -> float:
     """The mu of Thompson sampling: Lemmas 3 and 4 in one, without what they give away."""
@@ -109,7 +114,7 @@ def thompson_variance(eta: float, rounds: int, arms: int, prepulls: int, *, publ
     rounds, arms, prepulls, _ = _checked(rounds, arms, prepulls, 1.0)
     left = rounds if published else max(0, rounds - prepulls * arms)
     pulls = prepulls if published else max(prepulls, 1)
-    return max(1.0, left / (check.real("eta", eta, above=0) ** 2 * (pulls + 1)) * (1 + 1e-12))
+    return max(1.0, left / (check.real("eta", eta, at_least=LEAST_MU) ** 2 * (pulls + 1)) * (1 + 1e-12))
 
 
 def calibrate_thompson(
@@ -132,8 +137,15 @@ def calibrate_thompson(
     else:
         check.expect(epsilon is None and delta is None, "epsilon", epsilon, "not to be given with eta")
     rounds, arms, _, _ = _checked(rounds, arms, 0, 1.0)
-    world = np.linspace(0.75, 0.25, arms) if means is None else check.floats("means", means, (arms,))
-    return _calibrated(check.real("eta", eta, above=0), rounds, arms, tuple(world.tolist()), published)
+    check.whole("arms", arms, at_most=MOST_ARMS_TO_CALIBRATE)
+    world = np.linspace(0.75, 0.25, arms) if means is None else _means(means, arms)
+    return _calibrated(check.real("eta", eta, at_least=LEAST_MU), rounds, arms, tuple(world.tolist()), published)
+
+
+def _means(means: Sequence[float], arms: int | None = None) -> Floats:
+    found = check.floats("means", means, (arms,))
+    check.expect(bool(((found >= 0) & (found <= 1)).all()), "means", means, "between 0 and 1")
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -171,7 +183,7 @@ def _shares(centre: Floats, spread: Floats) -> Floats:
 
 def thompson_regret(means: Sequence[float], rounds: int, *, prepulls: int = 0, variance: float = 1.0) -> float:
     """The regret to expect of Algorithm 2 on arms of these means: each arm's pulls follow their expected flow."""
-    mean = check.floats("means", means, (None,))
+    mean = _means(means)
     rounds, arms, prepulls, variance = _checked(rounds, len(mean), prepulls, variance)
     gap = mean.max() - mean
     if prepulls * arms >= rounds:

@@ -81,23 +81,48 @@ def _with_sem(value: float, sem: float | None, digits: int) -> str:
     return f"{value:,.{digits}f}" + (f" ± {sem:,.{digits}f}" if sem is not None else "")
 
 
+def _plan_regret(row: dict[str, Any], world: str) -> str:
+    wrong = row["wrong_commitments"]
+    text = _with_sem(row["regret"][world], row["regret_sem"][world], 0)
+    return text + (f"\n{100 * wrong[world]:.0f} % wrong" if wrong else "")
+
+
+def plan_advice(rows: Sequence[dict[str, Any]]) -> str:
+    """What to take at one epsilon, and which policies would do better or as well."""
+    epsilon = f"epsilon {rows[0]['epsilon']:g}: "
+    lines = []
+    for row in rows:
+        if row["recommended"]:
+            lines.append(f"{epsilon}take {row['policy']}. {row['guarantee']}")
+    if not lines:
+        return f"{epsilon}none of these policies can run with exact noise."
+    for standing, words in (("tied", "no telling from it (within two standard errors)"), ("ahead", "less regret")):
+        for row in (row for row in rows if row["standing"] == standing):
+            note = "" if row["exact_noise"] else "; simulation only, it has no exact noise"
+            pure = " and delta = 0" if row["delta"] == 0 else ""
+            lines.append(f"  {row['policy']}: {words}{pure}{note}.")
+    return "\n".join(lines)
+
+
 def plan_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """One line a policy: its parameters and its regret in each simulated world, the best first."""
+    """One line a policy: what it promises, its parameters and its regret in each simulated world, the best first."""
     first = rows[0]
-    title = f"{first['arms']} arms, {first['rounds']:,} rounds, epsilon {first['epsilon']:g}, {first['seeds']} seeds"
+    title = f"{first['arms']} arms, {first['rounds']:,} rounds, epsilon {first['epsilon']:g}"
     table = Table(title=title, title_justify="left")
-    for heading in ("policy", "delta", "parameters"):
-        table.add_column(heading)
+    for heading in ("policy", "delta", "with exact noise", "seeds", "parameters"):
+        table.add_column(heading, no_wrap=heading == "policy")
     worlds = list(first["regret"])
     for world in worlds:
         table.add_column(f"regret, {world}", justify="right")
     table.add_column("of random play's", justify="right")
     for row in sorted(rows, key=lambda row: float(row["regret_share"])):
         table.add_row(
-            row["policy"] + (" *" if row["recommended"] else ""),
+            row["policy"] + {"recommended": " *", "tied": " ="}.get(row["standing"], ""),
             f"{row['delta']:g}",
-            ", ".join(f"{name} {number(value)}" for name, value in row["parameters"].items()),
-            *(f"{number(row['regret'][world])} ± {number(row['regret_sem'][world])}" for world in worlds),
-            f"{100 * row['regret_share']:.1f} %",
+            "yes" if row["exact_noise"] else "simulation only",
+            f"{row['seeds']}",
+            ", ".join(f"{name} {value:.3g}" for name, value in row["parameters"].items()),
+            *(_plan_regret(row, world) for world in worlds),
+            f"{100 * row['regret_share']:.1f} ± {100 * row['regret_share_sem']:.1f} %",
         )
     return table

@@ -30,6 +30,8 @@ class ModifiedThompson(BudgetedSampling):
     def __post_init__(self) -> None:
         super().__post_init__()
         check.one_of("calibration", self.calibration, CALIBRATIONS)
+        few = self.prepulls is not None or self.dimension <= privacy.MOST_ARMS_TO_CALIBRATE
+        check.expect(few, "prepulls", self.prepulls, f"to be given beyond {privacy.MOST_ARMS_TO_CALIBRATE} arms")
         if self.prepulls is not None and self.variance is not None:
             least = self._variance(self.prepulls)
             check.expect(
@@ -54,8 +56,8 @@ class ModifiedThompson(BudgetedSampling):
         """The true epsilon; the one asked for beside it."""
         prepulls, variance = self.pair
         mu = privacy.thompson_mu(self.rounds, self.dimension, prepulls=prepulls, variance=variance)
-        nominal = self.epsilon if self.calibration == "published" else None
-        return self.statement(min(mu, self.budget), self.delta, exact_noise, nominal)
+        nominal = self.asked_epsilon if self.calibration == "published" else None
+        return self.statement(mu, self.delta, exact_noise, nominal)
 
 
 EXAMPLES = (

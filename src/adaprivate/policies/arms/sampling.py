@@ -12,7 +12,7 @@ import numpy as np
 from adaprivate import check, privacy
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, entry, kernel, normal
-from adaprivate.mechanisms.arm_sampler import ArmSampler
+from adaprivate.mechanisms.arm_sampler import LARGEST, ArmSampler
 from adaprivate.mechanisms.noise import Secure
 from adaprivate.policies.arms.base import ArmPolicy, ArmState, arm_of, stated
 from adaprivate.policies.protocol import selects, updates
@@ -23,8 +23,6 @@ MEAN, SPREAD, PRICE, SPENT, SUM = range(5)
 VARIANCE, LIMIT = range(2)
 # positions in counts
 ROUND, PREPULLS, COMMITTED = range(3)
-LEAST = 1e-9
-"""The smallest budget in mu: below, its square could vanish."""
 
 
 class SamplingState(ArmState):
@@ -109,9 +107,16 @@ class SamplingPolicy(ArmPolicy):
         """The pre-pulls, and the first round."""
         return min(self.rounds, max(1, self.pair[0] * self.dimension))
 
+    @property
+    def sampled_pulls(self) -> float:
+        """A bound on the pulls of one arm before the last round that samples."""
+        return float(self.rounds)
+
     def exact_sampler(self, source: Secure) -> ArmSampler:
-        """What samples with exact noise in place of the compiled code."""
-        return ArmSampler(self.dimension, self.pair[1], source)
+        """What samples with exact noise in place of the compiled code; refused if it could not go on to the last round."""
+        variance, most = self.pair[1], LARGEST / (self.sampled_pulls + 1)
+        check.expect(variance < most, "variance", variance, f"< {most:.6g} for exact noise over {self.rounds} rounds")
+        return ArmSampler(self.dimension, variance, source)
 
     def exact_choice(self, state: SamplingState, sampler: ArmSampler) -> int:
         """Choose as compiled code does, by exact samples."""
@@ -142,12 +147,12 @@ class SamplingPolicy(ArmPolicy):
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetedSampling(SamplingPolicy):
-    """Thompson sampling made for a budget: (epsilon, delta), or ``eta``-GDP, which then sets epsilon.
+    """Thompson sampling made for a budget: epsilon (1 if nothing is given) or ``eta``-GDP, not both; delta either way.
 
     prepulls, variance: b and c of Algorithm 2; chosen from the public N, T and eta where not given.
     """
 
-    epsilon: float = 1.0
+    epsilon: float | None = None
     delta: float = 1e-5
     eta: float | None = None
     prepulls: int | None = None
@@ -157,17 +162,25 @@ class BudgetedSampling(SamplingPolicy):
         super().__post_init__()
         check.probability("delta", self.delta)
         if self.eta is not None:
-            check.real("eta", self.eta, at_least=LEAST)
-            object.__setattr__(self, "epsilon", privacy.gdp_epsilon(self.eta, self.delta))
+            check.expect(self.epsilon is None, "epsilon", self.epsilon, f"not to be given with eta={self.eta!r}")
+            check.real("eta", self.eta, at_least=privacy.LEAST_MU)
         else:
-            check.real("epsilon", self.epsilon, above=0)
-            check.expect(self.budget >= LEAST, "epsilon", self.epsilon, f"large enough for a mu of {LEAST:g}")
+            object.__setattr__(self, "epsilon", check.real("epsilon", self.asked_epsilon, above=0))
+            least = f"large enough for a mu of {privacy.LEAST_MU:g}"
+            check.expect(self.budget >= privacy.LEAST_MU, "epsilon", self.epsilon, least)
         if self.prepulls is not None:
             check.whole("prepulls", self.prepulls, at_least=0, at_most=self.rounds // self.dimension)
         if self.variance is not None:
             check.real("variance", self.variance, above=0)
 
+    @property
+    def asked_epsilon(self) -> float:
+        """The epsilon of the budget."""
+        if self.eta is not None:
+            return privacy.gdp_epsilon(self.eta, self.delta)
+        return 1.0 if self.epsilon is None else self.epsilon
+
     @cached_property
     def budget(self) -> float:
         """The mu that may be spent."""
-        return self.eta if self.eta is not None else privacy.gdp_mu(self.epsilon, self.delta)
+        return self.eta if self.eta is not None else privacy.gdp_mu(self.asked_epsilon, self.delta)

@@ -1,0 +1,74 @@
+"""The planner's advice: what can be deployed, what is told apart, and how many runs it rests on."""
+
+import pytest
+
+from adaprivate import planning, report
+from adaprivate.check import InputError
+
+
+def row(policy, share, sem, exact, delta=1e-5):
+    return {
+        "policy": policy,
+        "epsilon": 1.0,
+        "delta": delta,
+        "regret_share": share,
+        "regret_share_sem": sem,
+        "exact_noise": exact,
+        "guarantee": "This protects.",
+    }
+
+
+def test_recommends_what_can_be_deployed_and_names_better_rivals():
+    rows = planning._judged(
+        [
+            row("deployable", 0.30, 0.01, True),
+            row("also", 0.325, 0.01, True),
+            row("far", 0.5, 0.01, True),
+            row("pure", 0.1, 0.01, False, 0.0),
+            row("near", 0.29, 0.01, False),
+        ]
+    )
+    assert [r["standing"] for r in rows] == ["recommended", "tied", "", "ahead", "tied"]
+    assert [r["recommended"] for r in rows] == [True, False, False, False, False]
+    advice = report.plan_advice(rows)
+    assert advice.startswith("epsilon 1: take deployable. This protects.")
+    assert "pure: less regret and delta = 0; simulation only" in advice
+    assert "also: no telling from it (within two standard errors)." in advice
+    assert "far" not in advice
+
+
+def test_recommends_nothing_when_nothing_can_be_deployed():
+    rows = planning._judged([row("pure", 0.1, 0.01, False), row("other", 0.2, 0.01, False)])
+    assert not any(r["recommended"] or r["standing"] for r in rows)
+    assert "none of these policies can run with exact noise" in report.plan_advice(rows)
+
+
+def test_a_policy_whose_noise_is_too_large_for_exact_sampling_is_simulation_only():
+    statement = planning._statement
+    settings = {"dimension": 5, "rounds": 10**7, "epsilon": 0.1}
+    assert not statement(planning.policy_settings("modified-thompson", SPREAD, 10**7, settings))["exact_noise"]
+    assert statement(planning.policy_settings("filtered-thompson", SPREAD, 10**7, settings))["exact_noise"]
+
+
+SPREAD = planning.environments.environment("bernoulli-arms")
+
+
+def test_policies_that_commit_get_the_runs_their_rare_mistakes_need():
+    assert planning.runs_of("filtered-thompson", 100_000) == 300
+    assert planning.runs_of("filtered-thompson", 320_000) == 100
+    assert planning.runs_of("lazy-dp-ts", 100_000) == 40
+    assert planning.runs_of("filtered-thompson", 10**7) == 20
+
+
+def test_close_arms_are_among_the_worlds_with_the_best_arm_last():
+    for arms in (2, 5, 40):
+        worlds = planning.public_worlds(arms)
+        gaps = {label: means[-1] - sorted(means)[-2] for label, means in worlds.items()}
+        assert all(gap > 0 for gap in gaps.values())
+        assert gaps["gap 0.05"] == pytest.approx(0.05)
+        assert gaps["gap 0.1"] == pytest.approx(0.1)
+
+
+def test_the_same_budget_twice_is_refused():
+    with pytest.raises(InputError, match=r"^Expected epsilon=\[1.0, 1\] to be all different\.$"):
+        planning.plan_arms(3, 100, [1.0, 1])
