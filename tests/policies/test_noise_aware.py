@@ -158,7 +158,7 @@ class Literal:
     def fitted(self, statistic, H, M):
         """The prior under which the statistic is likeliest, k halvings or doublings costing k^2 / 2."""
         best = (-math.inf, self.prior)
-        for half_doublings in range(-8, 9):
+        for half_doublings in range(-8, 1):
             factor = 2 ** (half_doublings / 2)
             prior = self.prior * np.diag([factor] * self.d + [1.0] * self.bias)
             total = H @ np.linalg.inv(prior) @ H.T + M

@@ -30,7 +30,7 @@ from adaprivate.privacy import Guarantee, Participation
 MOST_BATCHES = 2048
 WIDEST = 0.5
 """Exploration fades from at most this share of the posterior's spread."""
-INTERCEPT_DEVIATION = 0.15
+INTERCEPT_DEVIATION = 0.1
 """The prior standard deviation of the intercept: the mean reward's distance from the centre."""
 
 
