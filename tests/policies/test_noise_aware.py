@@ -85,7 +85,7 @@ class Literal:
         s = self.settings = settings
         self.d, self.bias = s.dimension, s.intercept > 0
         self.ridge = 4 * s.dimension if s.ridge is None else s.ridge
-        self.prior = np.diag([self.ridge] * self.d + [1 / 0.15**2] * self.bias)
+        self.prior = np.diag([self.ridge] * self.d + [1 / 0.1**2] * self.bias)
         self.bounds = [s.horizon or s.rounds]
         while self.bounds[-1] < s.rounds:
             self.bounds.append(2 * self.bounds[-1])
@@ -215,7 +215,7 @@ def test_without_noise_the_posterior_is_ridge_regression(name, intercept):
     policy = made(name, intercept=intercept, **options)
     assert policy.settings.noise_multiplier < 1e-4
     candidates, rewards = offers(40, seed=1)
-    prior = np.diag([12.0] * 3 + [1 / 0.15**2] * (intercept > 0))
+    prior = np.diag([12.0] * 3 + [1 / 0.1**2] * (intercept > 0))
     events = []
     for t in range(40):
         decision = policy.decide(candidates[t])
@@ -241,7 +241,7 @@ def test_the_posterior_is_as_wide_as_its_errors(options):
     common = {"rounds": 60, "epsilon": 20.0, "ridge": 400.0, "reward_variance": 0.01, "adapt_ridge": False}
     plan = settings(**{"intercept": 0.0, **common, **options})
     features, rng = np.array(ITEMS * 12)[:, None, :] if plan.catalogue else fixed(60), np.random.default_rng(12)
-    deviations = np.array([400**-0.5] * 3 + [0.15] * (plan.intercept > 0))
+    deviations = np.array([400**-0.5] * 3 + [0.1] * (plan.intercept > 0))
     squares = 0.0
     for seed in range(400):
         truth, means = deviations * rng.standard_normal(len(deviations)), np.empty(60)
