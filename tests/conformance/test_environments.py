@@ -84,7 +84,8 @@ def test_rewards_average_to_their_means(place):
         _, means, rewards, _ = replay(variant, 1)
         assert unbiased(means, rewards)
         assert not unbiased(means * 2 / 3, rewards)
-        assert not unbiased(np.minimum(means * 3 / 2, 1), rewards)
+        larger = np.minimum(means * 3 / 2, 1)
+        assert np.array_equal(larger, means) or not unbiased(larger, rewards)  # recorded rewards are 0 or 1, and known
 
 
 @each
@@ -128,6 +129,9 @@ def test_no_policy_changes_the_world(place):
 @each
 def test_the_same_features_always_have_the_same_mean(place):
     candidates, means, _, _ = replay(place, 6, 400)
+    if getattr(place, "hidden_context", False):  # whoever comes is not in the features, but is what the reward depends on
+        assert set(np.unique(means)) == {0.0, 1.0}
+        return
     seen = {}
     for x, mean in zip(candidates.reshape(-1, place.dimension), means.ravel(), strict=True):
         assert seen.setdefault(x.tobytes(), mean) == mean
