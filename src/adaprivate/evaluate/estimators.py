@@ -45,6 +45,8 @@ class Estimate:
     confidence: float
     effective_sample_size: float
     rows: int
+    rewarded: float | None = None
+    """The same over what each row adds to the value: when only a few rows do, the interval is too short to be believed."""
 
     def __str__(self) -> str:
         return (
@@ -85,7 +87,7 @@ def estimate(
     *,
     confidence: float = 0.95,
     interval: str = "asymptotic",
-    resamples: int = 500,
+    resamples: int = 1000,
     seed: int = 0,
 ) -> Estimate:
     """The estimate by name; "replay" is the mean reward of rows that replay accepted."""
@@ -125,7 +127,8 @@ def estimate(
     else:
         drawn = _resampled(again, n, check.whole("resamples", resamples, at_least=20), seed)
         low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
-    return Estimate(estimator, value, sem, low, high, confidence, effective_sample_size(shares), n)
+    rewarded = effective_sample_size(np.abs(shares * r))
+    return Estimate(estimator, value, sem, low, high, confidence, effective_sample_size(shares), n, rewarded)
 
 
 def _with_one(features: Floats | None) -> Floats:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from adaprivate import check, policies
-from adaprivate.check import Floats
-from adaprivate.data.logs import Log
+from adaprivate.evaluate.decisions import Decisions
 from adaprivate.evaluate.estimators import ESTIMATORS, Estimate, Rows, estimate
 from adaprivate.evaluate.release import RELEASED, capped, release, together
 from adaprivate.evaluate.replay import acceptance, replay
@@ -24,18 +23,23 @@ NEEDS_PROPENSITIES = ("ips", "snips", "dr")
 _CHUNK = 20_000_000
 
 
-def policy_rows(state: Any, log: Log, *, cap: float | None = None, draws: int = 128, seed: int = 0) -> Rows:
-    """What estimators need to judge this state of a policy, fixed from now on, on a log."""
+def policy_rows(state: Any, log: Decisions, *, cap: float | None = None, draws: int = 256, seed: int = 0) -> Rows:
+    """What estimators need to judge this state of a policy, fixed from now on, on a log.
+
+    Probabilities that have to be drawn are drawn for each row afresh, without bias: their errors average out over rows.
+    """
     rows = np.arange(len(log))
     if log.fixed:
-        once = choice_probabilities(state, log.candidates, draws=64 * draws, seed=seed).probability[0]
+        once = choice_probabilities(state, log.candidates, draws=256 * draws, seed=seed).probability[0]
         chosen, expected = once[log.actions], np.broadcast_to(once @ log.candidates[0], (len(log), log.dimension))
     else:
         chosen, expected = np.empty(len(log)), np.empty((len(log), log.dimension))
-        size = max(1, _CHUNK // (log.count * log.dimension))
+        size = max(1, _CHUNK // (log.count * log.dimension))  # rows at a time
         for start in range(0, len(log), size):
             part = slice(start, start + size)
-            found = choice_probabilities(state, log.candidates[part], draws=draws, seed=seed + start).probability
+            found = choice_probabilities(
+                state, log.candidates[part], draws=draws, seed=seed + start, lattice=False
+            ).probability
             chosen[part] = found[rows[: len(found)], log.actions[part]]
             shares = found / found.sum(axis=1, keepdims=True)
             expected[part] = np.einsum("nk,nkd->nd", shares, log.candidates[part])
@@ -43,14 +47,14 @@ def policy_rows(state: Any, log: Log, *, cap: float | None = None, draws: int = 
     return Rows(log.rewards, weights, log.chosen, expected)
 
 
-def learn_from(policy: Policy, log: Log) -> None:
+def learn_from(policy: Policy, log: Decisions) -> None:
     """Let the policy learn from what was chosen and earned, row by row, whoever chose it."""
     for features, reward in zip(log.chosen, log.rewards.tolist(), strict=True):
         policy.observe(features, reward)
 
 
 def evaluate(
-    log: Log,
+    log: Decisions,
     policy: str,
     estimator: str,
     *,
@@ -100,13 +104,6 @@ def evaluate(
     return found, price if own is None or own.epsilon == 0 else together(own, price, same_rewards=replayed)
 
 
-def logged_value(log: Log, confidence: float = 0.95) -> Estimate:
+def logged_value(log: Decisions, confidence: float = 0.95) -> Estimate:
     """What the logging policy itself earned."""
     return estimate("replay", Rows(log.rewards), confidence=confidence)
-
-
-def uniform_log(candidates: Floats, rewards: Floats, seed: int) -> Log:
-    """The log of uniform choice, where the reward of every candidate (n, K) is known."""
-    n, count = rewards.shape
-    actions = np.random.default_rng(seed).integers(0, count, size=(n,))
-    return Log(candidates, actions, rewards[np.arange(n), actions], np.full(n, 1 / count))

@@ -11,20 +11,24 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Array
 from adaprivate.compiled import streams
-from adaprivate.data.logs import Log
+from adaprivate.evaluate.decisions import Decisions
 from adaprivate.policies.policy import Policy
 
 REPLAY_PURPOSE = 21
 """The purpose of the stream of a seed that keeps rows."""
 
 
-def acceptance(log: Log) -> float:
+def acceptance(log: Decisions) -> float:
     """The share of rows that any policy is expected to learn from."""
     return 1 / log.count if log.propensities is None else float(log.propensities.min())
 
 
-def replay(policy: Policy, log: Log, *, rounds: int, seed: int = 0) -> Array:
-    """Let the policy learn, for at most so many rounds; returns the rows it learned from."""
+def replay(policy: Policy, log: Decisions, *, rounds: int, seed: int = 0, learn: bool = True) -> Array:
+    """Let the policy choose and learn, for at most so many rounds; returns the rows where it agreed with the log.
+
+    The mean reward of these rows, with its standard error, speaks of what this run of the policy was worth round by round;
+    another run may learn better or worse. ``learn=False`` keeps the policy as it is.
+    """
     check.whole("rounds", rounds, at_least=1)
     kept = np.ones(len(log), dtype=bool)
     if log.propensities is not None:
@@ -34,10 +38,13 @@ def replay(policy: Policy, log: Log, *, rounds: int, seed: int = 0) -> Array:
     accepted: list[int] = []
     for row in np.flatnonzero(kept).tolist():
         decision = policy.decide(log.offered(row))
-        if decision.action != log.actions[row]:
+        agrees = decision.action == log.actions[row]
+        if agrees and learn:
+            policy.learn(decision, float(log.rewards[row]))
+        else:
             policy.withdraw(decision)
+        if not agrees:
             continue
-        policy.learn(decision, float(log.rewards[row]))
         accepted.append(row)
         if len(accepted) == rounds:
             break

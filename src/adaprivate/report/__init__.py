@@ -2,11 +2,20 @@
 
 from adaprivate.report.kept import KeptRows
 from adaprivate.report.pages import write_page
-from adaprivate.report.tables import cell_table, facts_table, listing, plan_table, simulation_table, verdict_line
+from adaprivate.report.tables import (
+    cell_table,
+    evaluation_table,
+    facts_table,
+    listing,
+    plan_table,
+    simulation_table,
+    verdict_line,
+)
 
 __all__ = [
     "KeptRows",
     "cell_table",
+    "evaluation_table",
     "facts_table",
     "listing",
     "plan_table",
