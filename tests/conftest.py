@@ -38,12 +38,21 @@ def made_movielens(folder, people=160, films=260):
     (folder / "ratings.dat").write_text("\n".join(lines) + "\n")
 
 
+def made_table(folder, rows=400):
+    """X and y: three classes around three points."""
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 3, rows)
+    folder.mkdir(parents=True)
+    np.savez(folder / "data.npz", X=rng.standard_normal((rows, 4)) + np.eye(3, 4)[y] * 3, y=y)
+
+
 def pytest_configure(config):
     if not os.environ.get("ADAPRIVATE_DATA"):
         base = Path(tempfile.mkdtemp(prefix="adaprivate-made-data-"))
         _made.append(base)
         made_jester(base / "jester")
         made_movielens(base / "movielens")
+        made_table(base / "classification")
         os.environ["ADAPRIVATE_DATA"] = str(base)
 
 

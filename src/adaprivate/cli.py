@@ -322,6 +322,41 @@ def plan(
             _print(f"epsilon {row['epsilon']:g}: take {row['policy']}. {row['guarantee']}")
 
 
+data_app = typer.Typer(help="Recorded data: ratings, logs, labelled tables.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+
+@data_app.command("check")
+def check_data(
+    path: Annotated[Path, typer.Argument(help="A file, folder or zip archive.")],
+    action: Annotated[str | None, typer.Option(help="The column of a log that says what was chosen.")] = None,
+    reward: Annotated[str | None, typer.Option(help="The column of rewards, in [0, 1].")] = None,
+    propensity: Annotated[str | None, typer.Option(help="The column of probabilities of the choice.")] = None,
+    features: Annotated[list[str] | None, typer.Option(help="A column of the context, or how several begin.")] = None,
+    candidates: Annotated[str | None, typer.Option(help="How columns of candidates' features begin: x for x_0_3.")] = None,
+    label: Annotated[str | None, typer.Option(help="The column of labels of a table.")] = None,
+    json: Json = False,
+) -> None:
+    """What is at a path, and whether it is whole: one line naming file, line and column if not."""
+    from adaprivate import report
+    from adaprivate.data import check_path
+
+    facts = check_path(
+        path,
+        action=action,
+        reward=reward,
+        propensity=propensity,
+        features=features or (),
+        candidates=candidates,
+        label=label,
+    )
+    if json:
+        _print_json(facts)
+        return
+    for found in facts.get("logs", [facts]):
+        _print(report.listing(found["path"], ("", ""), ((name, str(value)) for name, value in found.items())))
+
+
 @app.command()
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="An experiment; --list names them.")] = None,

@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from adaprivate.check import InputError
+from adaprivate.data.checking import check_path
+from adaprivate.data.labelled import Labelled, labelled
+from adaprivate.data.logs import Log, log
 from adaprivate.data.ratings import Ratings, ratings
 
-__all__ = ["Ratings", "folder", "ratings"]
+__all__ = ["Labelled", "Log", "Ratings", "check_path", "folder", "labelled", "log", "ratings"]
 
 
 def folder(sets: Sequence[str], given: str | None = None) -> Path:

@@ -7,6 +7,7 @@ for smaller dimensions.
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import eigh
 from scipy.sparse import csr_matrix
 from scipy.sparse.linalg import LinearOperator, eigsh
 
@@ -35,10 +36,10 @@ def leading(gram: Floats | LinearOperator, dimension: int) -> Floats:
     """V sqrt(values) of the largest eigenvalues of a symmetric matrix; negative ones count as 0 (the PSD projection)."""
     items = gram.shape[0]
     check.whole("dimension", dimension, at_least=1, at_most=items)
-    if 4 * dimension >= items:
-        values, vectors = np.linalg.eigh(gram)
-    else:
+    if isinstance(gram, LinearOperator):
         values, vectors = eigsh(gram, k=dimension, which="LA", v0=np.full(items, 1 / np.sqrt(items)))
+    else:
+        values, vectors = eigh(gram, subset_by_index=[items - dimension, items - 1])
     order = np.argsort(values)[::-1][:dimension]
     values, vectors = values[order], vectors[:, order]
     vectors = vectors * np.where(vectors[np.abs(vectors).argmax(axis=0), np.arange(dimension)] < 0, -1.0, 1.0)

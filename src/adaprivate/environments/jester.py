@@ -13,26 +13,18 @@ from typing import ClassVar
 import numpy as np
 
 from adaprivate import check, data
-from adaprivate.data.features import rating_matrix, truncated_svd
-from adaprivate.environments.recorded import Prepared, RecordedRatings, by_person, item_features
+from adaprivate.environments.recorded import RecordedRatings, Split
 
 
-@lru_cache(maxsize=16)
-def _prepared(path: str, dimension: int, scaling: str, like: float) -> Prepared:
+@lru_cache(maxsize=2)
+def _split(path: str) -> Split:
     found = data.ratings(path)
     check.expect(found.kind == "jester", "data", path, "to be Jester's ratings")
     user, item, rating = found.matrix()
-    items = int(item.max()) + 1
-    check.whole("dimension", dimension, at_most=items)
-    complete = np.bincount(user) == items
+    complete = np.bincount(user) == int(item.max()) + 1
     check.expect(bool(complete.any()) and not bool(complete.all()), "data", path, "to hold people who rated all and others")
-    inside = complete[user]
-    number = np.cumsum(complete) - 1
-    starts, rated, likes = by_person(number[user[inside]], item[inside], rating[inside] >= like)
-    other = rating[~inside]
-    matrix = rating_matrix(user[~inside], item[~inside], other, len(complete), items, float(other.mean()))
-    features = item_features(truncated_svd(matrix, dimension), dimension, scaling)
-    return Prepared(features, np.zeros((0, 0)), starts, rated, likes, float((other >= like).mean()))
+    offered = complete[user]
+    return Split(user, item, rating, ~offered, offered, np.zeros_like(offered))
 
 
 @dataclass(frozen=True)
@@ -41,10 +33,13 @@ class Jester(RecordedRatings):
 
     __doc__ = f"{__doc__}\n\n{RecordedRatings.__doc__}"
     name: ClassVar[str] = "jester"
+    midpoint: ClassVar[float] = 0.0
 
-    def prepared(self, seed: int) -> Prepared:
-        path = data.folder(("jester-1", "jester"), self.data)
-        return _prepared(str(path), self.dimension, self.scaling, self.like)
+    def path(self) -> str:
+        return str(data.folder(("jester-1", "jester"), self.data))
+
+    def split(self, path: str) -> Split:
+        return _split(path)
 
 
-EXAMPLES = (Jester(), Jester(dimension=10, candidates=4, scaling="unit"))
+EXAMPLES = (Jester(), Jester(dimension=10, candidates=4, features="dp-svd", scaling="unit"))

@@ -7,6 +7,7 @@ rejected. The person is not part of the features unless a feature map says so: t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -15,8 +16,15 @@ import numpy.typing as npt
 from adaprivate import check
 from adaprivate.check import Array, Floats
 from adaprivate.compiled import Streams, below
-from adaprivate.data.features import SCALINGS, scaled
+from adaprivate.data.dp_svd import CALIBRATIONS, dp_svd, feature_guarantee
+from adaprivate.data.features import SCALINGS, rating_matrix, scaled, truncated_svd
 from adaprivate.environments.protocol import draws
+from adaprivate.mechanisms.noise import SimulatedReplicas
+from adaprivate.privacy import Guarantee
+
+FEATURE_NOISE_PURPOSE = 20
+"""The stream of a seed from which the noise on features is drawn."""
+PROFILE_RIDGE = 100.0
 
 
 class RatedWorld(NamedTuple):
@@ -59,67 +67,142 @@ def _draw(world: RatedWorld, round_index: int, candidates: Floats, means: Floats
         rewards[a] = means[a]
 
 
+class Split(NamedTuple):
+    """Ratings, and which of them make the features and which are offered; people and items are numbered from 0."""
+
+    user: Array
+    item: Array
+    rating: Floats
+    training: Array
+    offered: Array
+    profile: Array
+    """Further ratings of the people to whom items are offered, public where features depend on them."""
+
+    @property
+    def people(self) -> int:
+        """How many, in all parts."""
+        return int(self.user.max()) + 1
+
+    @property
+    def items(self) -> int:
+        """How many items have features."""
+        return int(self.item.max()) + 1
+
+
 class Prepared(NamedTuple):
-    """A world before its features are scaled."""
+    """A world, and the share of likes among the people whose ratings made its features."""
 
-    items: Floats
-    people: Floats
-    starts: npt.NDArray[np.int64]
-    rated: npt.NDArray[np.int32]
-    likes: npt.NDArray[np.int8]
+    world: RatedWorld
     base_rate: float
-    """The share of likes among the people whose ratings made the features."""
-
-
-def by_person(user: Array, item: Array, likes: Array) -> tuple[Array, Array, Array]:
-    """(starts, rated, likes) of ratings by people numbered from 0 without gaps."""
-    order = np.lexsort((item, user))
-    starts = np.concatenate([[0], np.cumsum(np.bincount(user))])
-    return starts.astype(np.int64), item[order].astype(np.int32), likes[order].astype(np.int8)
 
 
 @dataclass(frozen=True)
 class RecordedRatings:
     """Settings of a world of ratings.
 
+    features: "svd" of other people's ratings, taken to be public, or "dp-svd": the same under differential privacy at
+    (feature_epsilon, feature_delta) for each of those people, with noise of its own for every seed.
     scaling: "max-norm", "unit" or "clip" (at the median norm). like: the least rating that counts as a reward of 1.
     data: the folder or file; by default the set's folder in ADAPRIVATE_DATA.
     """
 
     name: ClassVar[str]
-    hidden_context: ClassVar[bool] = True
+    recorded: ClassVar[bool] = True
+    maps: ClassVar[tuple[str, ...]] = ("svd", "dp-svd")
+    midpoint: ClassVar[float]
+    """Of the scale of ratings: a public constant to take off where their mean is private."""
     dimension: int = 50
     candidates: int = 10
+    features: str = "svd"
     scaling: str = "max-norm"
     like: float = 4.0
+    feature_epsilon: float = 1.0
+    feature_delta: float = 1e-5
+    feature_calibration: str = "exact"
     data: str | None = None
 
     def __post_init__(self) -> None:
         check.whole("dimension", self.dimension, at_least=1)
         check.whole("candidates", self.candidates, at_least=1)
+        check.one_of("features", self.features, self.maps)
         check.one_of("scaling", self.scaling, SCALINGS)
         check.real("like", self.like)
+        check.real("feature_epsilon", self.feature_epsilon, above=0)
+        check.probability("feature_delta", self.feature_delta)
+        check.one_of("feature_calibration", self.feature_calibration, CALIBRATIONS)
         check.expect(self.data is None or isinstance(self.data, str), "data", self.data, "to be a path")
 
-    def prepared(self, seed: int) -> Prepared:
-        """People, items and features; what does not depend on the seed is shared."""
+    def path(self) -> str:
+        """Where the ratings are."""
+        raise NotImplementedError
+
+    def split(self, path: str) -> Split:
+        """The ratings at this path, divided."""
         raise NotImplementedError
 
     @property
     def base_rate(self) -> float:
-        """How often other people, whose ratings are public here, like an item: a public centre for policies."""
-        return self.prepared(0).base_rate
+        """How often the people whose ratings are public like an item: a centre for policies; 1/2 where nobody's are."""
+        return _prepared(self, self.path(), 0).base_rate
+
+    def feature_guarantee(self) -> Guarantee | None:
+        """What people whose ratings made the features are promised; None where their ratings are public."""
+        if self.features != "dp-svd":
+            return None
+        return feature_guarantee(self.feature_epsilon, self.feature_delta, calibration=self.feature_calibration)
 
     def world(self, seed: int) -> RatedWorld:
         """The same people and items for every seed; who comes when, and to which items, differs."""
-        found = self.prepared(seed)
+        found = _prepared(self, self.path(), seed if self.features == "dp-svd" else 0).world
         fewest = int(np.diff(found.starts).min())
         check.expect(self.candidates <= fewest, "candidates", self.candidates, f"<= {fewest}, the items each person rated")
-        return RatedWorld(
-            found.items, found.people, found.starts, found.rated, found.likes, np.zeros(self.candidates, np.int64)
-        )
+        return found._replace(chosen=np.zeros(self.candidates, np.int64))
 
 
-def item_features(features: Floats, dimension: int, scaling: str) -> Floats:
-    """The leading columns, scaled."""
-    return np.ascontiguousarray(scaled(features[:, :dimension], scaling))
+@lru_cache(maxsize=128)
+def _prepared(settings: RecordedRatings, path: str, seed: int) -> Prepared:
+    split = settings.split(path)
+    check.whole("dimension", settings.dimension, at_most=split.items)
+    user, item, rating = split.user[split.training], split.item[split.training], split.rating[split.training]
+    private = settings.features == "dp-svd"
+    centre = settings.midpoint if private else float(rating.mean())
+    matrix = rating_matrix(user, item, rating, split.people, split.items, centre)
+    if private:
+        vectors = dp_svd(
+            matrix,
+            settings.dimension,
+            epsilon=settings.feature_epsilon,
+            delta=settings.feature_delta,
+            noise=SimulatedReplicas([(seed, FEATURE_NOISE_PURPOSE)]),
+            calibration=settings.feature_calibration,
+        ).features
+    else:
+        vectors = truncated_svd(matrix, settings.dimension)
+    drawn, person = np.unique(split.user[split.offered], return_inverse=True)
+    offered, liked = split.item[split.offered], split.rating[split.offered] >= settings.like
+    order = np.lexsort((offered, person))
+    starts = np.concatenate([[0], np.cumsum(np.bincount(person))]).astype(np.int64)
+    rated, likes = offered[order].astype(np.int32), liked[order].astype(np.int8)
+    if settings.features == "user-item":
+        items = vectors / np.maximum(np.linalg.norm(vectors, axis=0), 1e-300) * np.sqrt(split.items)
+        people = _tastes(split, items, drawn, centre)
+        longest = np.linalg.norm(people[person[order]] * items[rated], axis=1).max()
+        items = items / (longest * (1 + 1e-12))
+    else:
+        items, people = scaled(vectors, settings.scaling), np.zeros((0, 0))
+    world = RatedWorld(np.ascontiguousarray(items), people, starts, rated, likes, np.zeros(0, np.int64))
+    return Prepared(world, 0.5 if private else float((rating >= settings.like).mean()))
+
+
+def _tastes(split: Split, items: Floats, drawn: Array, centre: float) -> Floats:
+    """Each drawn person's ridge regression of profile ratings on item vectors."""
+    d = items.shape[1]
+    tastes = np.zeros((len(drawn), d))
+    mine = split.profile & np.isin(split.user, drawn)
+    user, item, residual = split.user[mine], split.item[mine], split.rating[mine] - centre
+    order = np.argsort(user, kind="stable")
+    edges = np.searchsorted(user[order], drawn, side="left"), np.searchsorted(user[order], drawn, side="right")
+    for u, (first, last) in enumerate(zip(*edges, strict=True)):
+        X = items[item[order[first:last]]]
+        tastes[u] = np.linalg.solve(X.T @ X + PROFILE_RIDGE * np.eye(d), X.T @ residual[order[first:last]])
+    return tastes
