@@ -43,7 +43,8 @@ def test_two_candidates_are_exact():
     mean, covariance = scores(policy, candidates)
     spread = np.sqrt(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
     found = policy.propensities(candidates)
-    assert found.probability == pytest.approx([ndtr((mean[0] - mean[1]) / spread), ndtr((mean[1] - mean[0]) / spread)], rel=1e-9)
+    ahead = (mean[0] - mean[1]) / spread
+    assert found.probability == pytest.approx([ndtr(ahead), ndtr(-ahead)], rel=1e-9)
     assert (found.error == 0).all()
 
 
@@ -59,7 +60,8 @@ def test_several_candidates_are_orthants(count):
     assert (np.abs(found.probability - exact) <= 6 * found.error + 1e-4).all()
     assert found.error.max() < 2e-3
     assert found.probability.sum() == pytest.approx(1, abs=5e-3)
-    wider = gaussian_best(mean[None], 1.5 * policy.state.numbers[WIDTH] * (candidates @ policy.state.root)[None], draws=16_384)
+    width = 1.5 * policy.state.numbers[WIDTH]
+    wider = gaussian_best(mean[None], width * (candidates @ policy.state.root)[None], draws=16_384)
     assert np.abs(wider.probability[0] - exact).max() > 6 * wider.error.max() + 1e-4
 
 

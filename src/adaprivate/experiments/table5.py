@@ -1,14 +1,14 @@
 """Table 5: estimates of a policy's value beside the truth, on the synthetic world with d = 50, 50,000 rounds.
 
-The paper does not say how its log was made, nor what "naive" is. Here: the policy plays and learns for 50,000 rounds; its true
-value is what it would earn from then on (20,000 new rounds, mean rewards known); naive is the mean reward of its own run; IPS
-and DR use a second log of 50,000 rounds of uniform choice between the five candidates. SNIPS and DM are added.
+The paper does not say how its log was made, nor what "naive" is. Here: the policy plays and learns for 50,000 rounds; its
+true value is what it would earn from then on (20,000 new rounds, mean rewards known); naive is the mean reward of its own
+run; IPS and DR use a second log of 50,000 rounds of uniform choice between the five candidates. SNIPS and DM are added.
 
-What does not reproduce: in the world of Sec 4.1 with d = 50 no policy earns 0.76 (always the best of five candidates earns
-0.58), and LinUCB's true value is not below the private policy's but above it. The printed naive error of LinUCB, 0.229, with a
-true value of 0.534 means a mean reward of 0.763 (or 0.305) in its own run: not a value from this world. With true propensities
-the errors of IPS and DR are of the size that their standard errors say, about 0.004, not 0.08 to 0.15; errors that large and
-equal for all policies are a bias, as from wrong propensities.
+What does not reproduce: in the world of Sec 4.1 with d = 50 nothing earns 0.76 ("best", the best of five candidates every
+round, earns 0.59), and LinUCB's true value is above that of the private policy at epsilon 1, not below. The printed naive
+error of LinUCB, 0.229 at a true value of 0.534, means a mean reward of 0.763 or 0.305 in its own run. With true propensities
+the errors of IPS and DR are what their standard errors say ("IPS sem"), not 0.08 to 0.15: errors as large as that, and the
+same for all private policies, are a bias, as from wrong propensities.
 """
 
 from __future__ import annotations
