@@ -1,13 +1,13 @@
 """Sec 4.7: what AdaPrivate-TS would earn on Jester, estimated from a log of uniform choice, 15,000 rounds, d = 50.
 
-The policy learns from the first half of the log, with the stated privacy; the second half says what it would earn from then
-on. The paper does not describe its log. Here every joke's rating is known, so the estimates stand beside the truth. "CV" is
-the standard deviation over seeds in % of the mean, at epsilon 10; the paper prints upper bounds.
+The policy learns from the first half of the log, with the stated privacy; the second half says what it would earn from
+then on. The paper does not describe its log. Here every joke's rating is known, so the estimates stand beside the truth.
+"CV" is the standard deviation over seeds in % of the mean, at epsilon 10; the paper prints upper bounds.
 
-What holds: all three estimators rank the policies as the truth does, value rises with epsilon, and DR and SNIPS are steadier
-than IPS. What does not: the level (0.17 is half of what random choice earns here) and the size of the rise, 0.06 rather than
-0.01. An effective sample size of 730 is that of 7,500 rows, ten candidates and a policy that hardly draws at random (LinUCB:
-755); a Thompson policy with v = 1 spreads its choices and has more.
+What holds: all three estimators rank the policies as the truth does, value rises with epsilon, and DR and SNIPS are
+steadier than IPS. What does not: the level (0.17 is half of what random choice earns here) and the size of the rise, 0.06
+rather than 0.01. An effective sample size of 730 is that of 7,500 rows, ten candidates and a policy that hardly draws at
+random (LinUCB: 755); a Thompson policy with v = 1 spreads its choices and has more.
 """
 
 from __future__ import annotations
