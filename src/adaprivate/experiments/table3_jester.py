@@ -6,8 +6,8 @@ features from everyone else). So printed levels need not agree; orders and gaps 
 paired. The last rows ask whether reward drops when the first noisy batch arrives, as Sec 4.2 says of UCB and not of TS.
 
 zCDP-Episodic as described spends its budget once an episode and is unsound; "sound" forgets instead. DGS-LinUCB and the
-jointly private policy decompose a matrix every round and run on two and four seeds. "Better features" (unit norm, ten dimensions)
-and the centre were chosen on this world when the noise-aware policies were made.
+jointly private policy decompose a matrix every round and run on two and four seeds. "Better features" (unit
+norm, ten dimensions) and the centre were chosen on this world when the noise-aware policies were made.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ stars, features from the other half of the people). So printed levels need not a
 compared. TS - UCB is paired. The last rows ask whether reward drops when the first noisy batch arrives (Sec 4.2).
 
 zCDP-Episodic as described spends its budget once an episode and is unsound; "sound" forgets instead. DGS-LinUCB and the
-jointly private policy decompose a matrix every round and run on two and four seeds. "Better features" (cut at the median norm, ten
-dimensions) and the centre were chosen on this world when the noise-aware policies were made.
+jointly private policy decompose a matrix every round and run on two and four seeds. "Better features" (cut at
+the median norm, ten dimensions) and the centre were chosen on this world when the noise-aware policies were made.
 """
 
 from __future__ import annotations
