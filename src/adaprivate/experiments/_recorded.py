@@ -82,8 +82,9 @@ def level_cells(rows: Sequence[Row], paper: Mapping[tuple[str, str], tuple[float
 
 def reward_rate(run: Run, rounds: int) -> Floats:
     """Reward per round in each stretch of the run: what the best candidate earns on average, minus regret."""
-    lengths = np.diff(np.floor(np.linspace(0, rounds, len(run.curve) + 1)))
-    rate: Floats = run.best / rounds - np.diff(run.curve, prepend=0.0) / lengths
+    steps = len(run.curve)
+    noted = [-(-(k * rounds) // steps) for k in range(steps + 1)]  # the rounds after which the curve was noted
+    rate: Floats = run.best / rounds - np.diff(run.curve, prepend=0.0) / np.diff(noted)
     return rate
 
 
