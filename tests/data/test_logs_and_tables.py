@@ -7,7 +7,7 @@ import pytest
 from adaprivate import data
 from adaprivate.check import InputError
 
-LOG = "action,reward,propensity,age,town\n3,1,0.5,20,a\n1,0,0.25,30,b\n3,0.5,0.25,40,a\n"
+LOG = "action,reward,propensity,age,town\n3,1,0.1,20,a\n1,0,0.25,30,b\n3,0.3,0.25,40,a\n"
 
 
 def written(tmp_path, text, name="log.csv"):
@@ -19,8 +19,8 @@ def test_a_log_by_its_usual_names_and_by_given_ones(tmp_path):
     found = data.log(written(tmp_path, LOG), features=["age", "town"])
     assert found.actions == ("1", "3")
     assert found.action.tolist() == [1, 0, 1]
-    assert found.reward.tolist() == [1, 0, 0.5]
-    assert found.propensity.tolist() == [0.5, 0.25, 0.25]
+    assert found.reward.tolist() == [1, 0, 0.3]
+    assert found.propensity.tolist() == [0.1, 0.25, 0.25]
     assert found.names == ("age", "town=a", "town=b")
     assert found.context.tolist() == [[20, 1, 0], [30, 0, 1], [40, 1, 0]]
     assert found.candidates.shape == (3, 0, 0)
@@ -56,7 +56,7 @@ def test_the_open_bandit_dataset_is_recognised(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("3,1,0.5", "3,high,0.5"), "line 2, column reward: 'high' to be a number"),
+        (("3,1,0.1", "3,high,0.1"), "line 2, column reward: 'high' to be a number"),
         (("1,0,0.25", "1,7,0.25"), "line 3, column reward: 7.0 between 0 and 1"),
         (("1,0,0.25", "1,0,0"), "line 3, column propensity: 0.0 > 0"),
         (("1,0,0.25", "1,0,"), "line 3, column propensity: None between 0 and 1"),
