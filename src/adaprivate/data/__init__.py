@@ -11,9 +11,9 @@ from pathlib import Path
 
 from adaprivate.check import InputError
 from adaprivate.data.checking import check_path
-from adaprivate.data.labelled import Labelled, labelled
+from adaprivate.data.label_tables import Labelled, labelled
 from adaprivate.data.logs import Log, log
-from adaprivate.data.ratings import Ratings, ratings
+from adaprivate.data.rating_sets import Ratings, ratings
 
 __all__ = ["Labelled", "Log", "Ratings", "check_path", "folder", "labelled", "log", "ratings"]
 

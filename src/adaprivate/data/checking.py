@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from adaprivate.check import InputError
-from adaprivate.data.labelled import LABELS, labelled
+from adaprivate.data.label_tables import LABELS, labelled
 from adaprivate.data.logs import is_log, log, table_of
-from adaprivate.data.ratings import find, is_ratings, ratings
+from adaprivate.data.rating_sets import find, is_ratings, ratings
 from adaprivate.data.reading import File, arrays
 
 Facts = dict[str, Any]

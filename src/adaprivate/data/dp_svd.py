@@ -129,7 +129,7 @@ def overlapping_guarantee(features: Guarantee, rewards: Price, delta: float, rew
         "replace",
         1.0,
         protects=f"the ratings of any one person and {count} of their rewards",
-        conditions=("user-identity", "public-preparation", "public-schedule", "secret-noise", "no-replay"),
+        conditions=(*gram_rows("replace").conditions, *privacy.events().conditions),
     )
     check.expect(
         features.neighbours == "replace", "features.neighbours", features.neighbours, "== replace, as the rewards'"
@@ -138,6 +138,6 @@ def overlapping_guarantee(features: Guarantee, rewards: Price, delta: float, rew
         privacy.GaussianPrice(mu, exact=False),
         reach,
         delta,
-        conditions=("user-clip", "user-batches", "exact-noise"),
+        conditions=("exact-noise",),
         simulated=features.simulated,
     )

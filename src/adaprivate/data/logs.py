@@ -127,21 +127,7 @@ def _place(row: int, of: str) -> int:
 
 
 def _numbers(file: File, table: pl.DataFrame, column: Column, of: str) -> Floats:
-    values = table[column.name]
-    if values.dtype in _TEXT:  # one value that is no number turns a whole column into text
-        read = values.cast(pl.Float64, strict=False)
-        wrong = read.is_null()
-        if wrong.any():
-            row = int(wrong.arg_max() or 0)
-            fault(file, _place(row, of), column.name, values[row], "to be a number", of=of)
-        table = table.with_columns(read)
-    try:
-        return checked(file, table, {column.name: column})[column.name].cast(pl.Float64).to_numpy()
-    except InputError as error:
-        if of == "row":
-            raise
-        text = re.sub(r", row (\d+),", lambda found: f", line {_place(int(found[1]) - 1, of)},", str(error))
-        raise InputError(text) from None
+    return checked(file, table, {column.name: column}, of)[column.name].cast(pl.Float64).to_numpy()
 
 
 def _actions(file: File, table: pl.DataFrame, name: str, count: int | None, of: str) -> tuple[Array, tuple[str, ...]]:

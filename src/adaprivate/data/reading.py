@@ -183,23 +183,32 @@ def read_parquet(file: File) -> pl.DataFrame:
         raise InputError(f"Expected {file} to be a whole parquet file: {str(error).splitlines()[0]}.") from None
 
 
-def checked(file: File, table: pl.DataFrame, columns: Mapping[str, Column]) -> pl.DataFrame:
-    """These columns of a table by their names in it, each of its type and within its bounds."""
+def checked(file: File, table: pl.DataFrame, columns: Mapping[str, Column], of: str = "row") -> pl.DataFrame:
+    """These columns of a table by their names in it, each of its type and within its bounds.
+
+    ``of``: whether a fault's place is told as a row, or as a line of a file whose first line names the columns.
+    """
     kept: list[pl.Series] = []
+    first = 1 if of == "row" else 2
     for source, column in columns.items():
         values = table[source]
-        if column.kind is int and values.dtype.is_float():
-            broken = (values != values.floor()) | values.is_null()
-            if broken.any():
-                row = int(broken.arg_max() or 0)
-                fault(file, row + 1, source, values[row], "to be a whole number", of="row")
-        if column.kind is not str and not values.dtype.is_numeric() and values.dtype != pl.Boolean:
-            fault(file, 1, source, values[0] if len(values) else None, "to be a number", of="row")
-        row = first_wrong(values.cast(pl.Float64) if column.kind is not str else values, column)  # type: ignore[assignment]
-        if row is not None:
+        if column.kind is str:
+            kept.append(values.cast(pl.String).alias(column.name))
+            continue
+        numbers = values.cast(pl.Float64, strict=False)  # one value that is no number turns a whole column into text
+        wrong = numbers.is_null() & values.is_not_null()
+        if wrong.any():
+            row = int(wrong.arg_max() or 0)
+            fault(file, row + first, source, values[row], "to be a number", of=of)
+        broken = numbers != numbers.floor()
+        if column.kind is int and broken.any():
+            row = int(broken.arg_max() or 0)
+            fault(file, row + first, source, values[row], "to be a whole number", of=of)
+        outside = first_wrong(numbers, column)
+        if outside is not None:
             low, high = _bounds(column)
-            fault(file, row + 1, source, values[row], f"between {low:g} and {high:g}", of="row")
-        kept.append(values.cast(column.stored).alias(column.name))
+            fault(file, outside + first, source, values[outside], f"between {low:g} and {high:g}", of=of)
+        kept.append((numbers.cast(pl.Int32) if column.kind is int else numbers).alias(column.name))
     return pl.DataFrame(kept)
 
 

@@ -196,7 +196,8 @@ def _from_parquet(file: File) -> tuple[str, pl.DataFrame]:
     specs["timestamp"] = Column("timestamp", int, 0)
     if len(table) == 0:
         fault(file, 1, "rating", "", "to be there: the file holds no rows", of="row")
-    return kind, checked(file, table, {source: specs[name] for source, name in names.items()})
+    found = checked(file, table, {source: specs[name] for source, name in names.items()})
+    return kind, found.with_columns(pl.col("rating").cast(pl.Float32))
 
 
 def _from_matrix_text(file: File, first: str) -> pl.DataFrame:
