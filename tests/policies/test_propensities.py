@@ -91,6 +91,7 @@ def test_many_candidates_of_few_dimensions():
         ("lints", {}),
         ("adaprivate-ts", {"batch_size": 7, "forced_exploration": 2.0}),
         ("noise-aware-ts", {}),
+        ("mishra-thakurta-lints", {}),
         ("random", {}),
     ],
 )

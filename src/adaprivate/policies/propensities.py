@@ -15,7 +15,7 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, borrowed, entry, kernel, normal, streams
-from adaprivate.policies import dgs_linucb, joint, laplace_trees, linear, posterior, switching, zcdp_episodic
+from adaprivate.policies import dgs_linucb, joint, laplace_trees, ldp_linucb, linear, posterior, switching, zcdp_episodic
 from adaprivate.policies.arms import sampling
 from adaprivate.policies.both import BothOptimisticState, BothThompsonState
 from adaprivate.policies.linear import Integers, LinearState
@@ -232,6 +232,7 @@ _CERTAIN = (
     zcdp_episodic.EpisodicState,
     dgs_linucb.DynamicState,
     laplace_trees.LaplaceOptimisticState,
+    ldp_linucb.LocalState,
 )
 _LINEAR_THOMPSON = (linear.ThompsonState, linear.OnlineThompsonState, BothThompsonState)
 
@@ -260,6 +261,11 @@ def choice_probabilities(
         width = state.numbers[posterior.WIDTH]
         means = rotated @ state.vectors[posterior.COORDINATES]
         found = gaussian_best(means, width * rotated, draws=draws, seed=seed, lattice=lattice)
+    elif kind is laplace_trees.LaplaceThompsonState:
+        printed = state.counts[laplace_trees.PRINTED] == 1  # as printed, the sample is not used
+        width = 0.0 if printed else math.sqrt(state.numbers[laplace_trees.EXPLORATION])
+        means = candidates @ state.vectors[laplace_trees.ESTIMATE]
+        found = gaussian_best(means, width * (candidates @ state.root), draws=draws, seed=seed, lattice=lattice)
     elif kind is sampling.SamplingState:
         settled = int(sampling._settled(_copied(state)))
         if settled >= 0:
