@@ -22,6 +22,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+FEW_REWARDED = 10
+"""With fewer rewarded rows behind an estimate its interval is not to be believed."""
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
@@ -151,6 +153,16 @@ def _value(text: str) -> object:
     return {"true": True, "false": False}.get(text.lower(), text)
 
 
+def _options(option: list[str] | None) -> dict[str, object]:
+    values: dict[str, object] = {}
+    for text in option or []:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InputError(f"Expected option={text!r} to be key=value.")
+        values[key.replace("-", "_")] = _value(value)
+    return values
+
+
 @app.command()
 def simulate(
     policy: Annotated[list[str], typer.Option(help="A policy; may be given several times.")],
@@ -167,12 +179,7 @@ def simulate(
     from adaprivate import report
     from adaprivate.simulation import simulate as run
 
-    values: dict[str, object] = {}
-    for text in option or []:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise InputError(f"Expected option={text!r} to be key=value.")
-        values[key.replace("-", "_")] = _value(value)
+    values = _options(option)
     with _progress(rounds * seeds * (len(policy) * len(epsilon) + 1), "simulating", unit="rounds", silent=json) as advance:
         table = run(
             policy,
@@ -189,6 +196,104 @@ def simulate(
         _print_json({"rows": table.to_dicts()})
     else:
         _print(report.simulation_table(table.to_dicts()))
+
+
+@app.command()
+def evaluate(
+    log: Annotated[Path, typer.Argument(help="A CSV or parquet file, one decision a row.")],
+    policy: Annotated[list[str], typer.Option(help="A policy; may be given several times.")],
+    estimator: Annotated[str, typer.Option(help="replay, ips, snips, dm or dr.")] = "replay",
+    epsilon: Annotated[list[float], typer.Option(help="The policy's privacy loss; may be given several times.")] = [1.0],  # noqa: B006
+    delta: Annotated[float, typer.Option(help="The probability of exceeding it.")] = 1e-5,
+    action: Annotated[str | None, typer.Option(help="The column of actions (action, or item_id).")] = None,
+    reward: Annotated[str | None, typer.Option(help="The column of rewards, 0 to 1 (reward, or click).")] = None,
+    propensity: Annotated[
+        str | None, typer.Option(help="The column of the chosen action's probability (propensity, or propensity_score).")
+    ] = None,
+    features: Annotated[list[str] | None, typer.Option(help="A column of the context, or how several begin.")] = None,
+    candidates: Annotated[str | None, typer.Option(help="How columns of candidates' features begin: x for x_0_3.")] = None,
+    items: Annotated[Path | None, typer.Option(help="A file of items: name, numeric features.")] = None,
+    train: Annotated[float, typer.Option(help="The share of rows to learn from first (all but replay).")] = 0.5,
+    rounds: Annotated[int | None, typer.Option(help="At most so many rounds to learn (default: what is expected).")] = None,
+    cap: Annotated[float | None, typer.Option(help="A cap on importance weights: less spread, some bias.")] = None,
+    interval: Annotated[str, typer.Option(help="asymptotic or bootstrap.")] = "asymptotic",
+    confidence: Annotated[float, typer.Option(help="The probability with which the interval covers.")] = 0.95,
+    release_epsilon: Annotated[
+        float | None, typer.Option(help="Publish the estimate: add noise for this privacy loss, and count it.")
+    ] = None,
+    option: Annotated[list[str] | None, typer.Option(help="key=value: a parameter of the policy.")] = None,
+    seed: Annotated[int, typer.Option(help="Of everything random here but the noise of published estimates.")] = 0,
+    json: Json = False,
+) -> None:
+    """What would a policy have earned on this log, per round?
+
+    replay: the policy learns as it goes, from the rows where it chooses what was logged; for logs of (nearly) random
+    choice, or with propensities. The answer is about a policy that learns for so many rounds.
+
+    ips, snips, dr, dm: the policy learns from the first rows, whoever chose, and is then kept as it is; the other rows say
+    what it would earn. ips and snips weigh rewards by propensities, dm trusts a linear model of the reward, dr uses both.
+
+    What can be chosen: with --candidates each row's own columns; with --items every item; with --features every action,
+    the context in a block of its own; otherwise the actions are fixed arms.
+
+    Without --release-epsilon the numbers are computed from raw rewards: for those who may see the log.
+    """
+    from adaprivate import policies, report
+    from adaprivate.data.logs import log as read
+    from adaprivate.evaluate.decisions import decisions
+    from adaprivate.evaluate.evaluation import evaluate as judge
+    from adaprivate.evaluate.evaluation import logged_value
+
+    found = read(log, action=action, reward=reward, propensity=propensity, features=features or (), candidates=candidates)
+    taken = decisions(found, context=bool(features), items=items)
+    values, rows = _options(option), []
+    for key in values:
+        offered = {known for name in policy for known in policies.options(name)} - {"epsilon", "delta", "rounds"}
+        check.expect(key in offered, "option", key, "in {" + ", ".join(sorted(offered)) + "}")
+    for name in policy:
+        known = policies.options(name)
+        shared = {key: value for key, value in {**values, "delta": delta}.items() if key in known}
+        for budget in epsilon if "epsilon" in known else [None]:
+            own = {} if budget is None else {"epsilon": budget}
+            estimate, guarantee = judge(
+                taken,
+                name,
+                estimator,
+                options={**shared, **own},
+                train=train,
+                rounds=rounds,
+                cap=cap,
+                interval=interval,
+                confidence=confidence,
+                seed=seed,
+                release_epsilon=release_epsilon,
+                release_delta=delta,
+            )
+            row: dict[str, Any] = {"policy": name, "epsilon": budget, "released": release_epsilon is not None}
+            row |= {field: getattr(estimate, field) for field in ("estimator", "value", "low", "high", "sem")}
+            row |= {field: getattr(estimate, field) for field in ("effective_sample_size", "rows", "rewarded")}
+            row["guarantee"] = guarantee.sentence if guarantee else "none: this policy protects nobody"
+            rows.append(row)
+    logged = None if release_epsilon is not None else logged_value(taken, confidence)
+    document = {
+        "log": {
+            "rows": len(taken),
+            "candidates": taken.count,
+            "dimension": taken.dimension,
+            "value": logged and logged.value,
+            "low": logged and logged.low,
+            "high": logged and logged.high,
+        },
+        "rows": rows,
+    }
+    if json:
+        _print_json(document)
+        return
+    _print(report.evaluation_table(document, confidence), *(f"{r['policy']}: {r['guarantee']}" for r in rows))
+    if any(row["rewarded"] is not None and row["rewarded"] < FEW_REWARDED for row in rows):
+        _print(f"Where fewer than {FEW_REWARDED} rows carry the value (JSON: rewarded) the interval is too short.")
+    if release_epsilon is None:
+        _print("Computed from raw rewards, for those who may see the log; --release-epsilon makes it fit to publish.")
 
 
 @app.command()
@@ -218,6 +323,41 @@ def plan(
     _print("Regret is simulated on these public worlds, not promised for yours; guarantees hold in any.")
     for group in by_budget:
         _print(report.plan_advice(group))
+
+
+data_app = typer.Typer(help="Recorded data: ratings, logs, labelled tables.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+
+@data_app.command("check")
+def check_data(
+    path: Annotated[Path, typer.Argument(help="A file, folder or zip archive.")],
+    action: Annotated[str | None, typer.Option(help="The column of a log that says what was chosen.")] = None,
+    reward: Annotated[str | None, typer.Option(help="The column of rewards, in [0, 1].")] = None,
+    propensity: Annotated[str | None, typer.Option(help="The column of probabilities of the choice.")] = None,
+    features: Annotated[list[str] | None, typer.Option(help="A column of the context, or how several begin.")] = None,
+    candidates: Annotated[str | None, typer.Option(help="How columns of candidates' features begin: x for x_0_3.")] = None,
+    label: Annotated[str | None, typer.Option(help="The column of labels of a table.")] = None,
+    json: Json = False,
+) -> None:
+    """What is at a path, and whether it is whole: one line naming file, line and column if not."""
+    from adaprivate import report
+    from adaprivate.data import check_path
+
+    facts = check_path(
+        path,
+        action=action,
+        reward=reward,
+        propensity=propensity,
+        features=features or (),
+        candidates=candidates,
+        label=label,
+    )
+    if json:
+        _print_json(facts)
+        return
+    for found in facts.get("logs", [facts]):
+        _print(report.listing(found["path"], ("", ""), ((name, str(value)) for name, value in found.items())))
 
 
 @app.command()

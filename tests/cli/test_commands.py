@@ -127,6 +127,23 @@ def test_plan():
     assert "public worlds" in text
 
 
+def test_data_check(tmp_path):
+    (tmp_path / "u.data").write_text("1\t2\t3\t4\n2\t2\t5\t4\n")
+    found = document("data", "check", str(tmp_path / "u.data"))
+    assert {key: found[key] for key in ("kind", "ratings", "users", "items", "duplicates")} == {
+        "kind": "ratings",
+        "ratings": 2,
+        "users": 2,
+        "items": 1,
+        "duplicates": 0,
+    }
+    assert "ratings" in run("data", "check", str(tmp_path)).stdout
+    (tmp_path / "log.csv").write_text("arm,click\n1,0\n2,yes\n")
+    done = run("data", "check", str(tmp_path / "log.csv"), "--action", "arm", "--reward", "click")
+    assert done.returncode == 2
+    assert done.stderr == f"adaprivate: Expected {tmp_path}/log.csv, line 3, column click: 'yes' to be a number.\n"
+
+
 def test_lists():
     assert {"adaprivate-ts", "linucb", "random"} <= {entry["name"] for entry in document("list", "policies")["policies"]}
     assert "synthetic" in {entry["name"] for entry in document("list", "environments")["environments"]}
@@ -201,6 +218,7 @@ MISTAKES = [
     (("reproduce", "claims", "--out", "/proc/nowhere"), "/proc/nowhere"),
     (("reproduce", "everything"), "Expected experiment='everything' in {"),
     (("reproduce",), "reproduce --list names them"),
+    (("data", "check", "/nowhere"), "Expected /nowhere to exist."),
     (("list", "wishes"), "Invalid value"),
     (("wish",), "No such command 'wish'"),
     (("calibrate", "--wish"), "No such option"),
@@ -217,7 +235,10 @@ def test_mistakes_end_with_one_line_and_exit_code_2(arguments, message):
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", [(), ("list",), ("calibrate",), ("simulate",), ("plan",), ("reproduce",), ("version",)])
+@pytest.mark.parametrize(
+    "command",
+    [(), ("list",), ("calibrate",), ("simulate",), ("plan",), ("reproduce",), ("version",), ("data",), ("data", "check")],
+)
 def test_every_command_explains_itself(command):
     done = run(*command, "--help")
     assert done.returncode == 0

@@ -34,6 +34,7 @@ def _play(world, candidates, means, rewards, rng):
 
 
 def replay(place, seed, rounds=ROUNDS):
+    rounds = min(rounds, 20_000_000 // (place.candidates * place.dimension))  # memory
     shape = (rounds, place.candidates)
     candidates, means, rewards = np.empty((*shape, place.dimension)), np.empty(shape), np.empty(shape)
     rng = streams(seed, 1, 2)
@@ -84,7 +85,8 @@ def test_rewards_average_to_their_means(place):
         _, means, rewards, _ = replay(variant, 1)
         assert unbiased(means, rewards)
         assert not unbiased(means * 2 / 3, rewards)
-        assert not unbiased(np.minimum(means * 3 / 2, 1), rewards)
+        larger = np.minimum(means * 3 / 2, 1)
+        assert np.array_equal(larger, means) or not unbiased(larger, rewards)  # recorded rewards are 0 or 1, and known
 
 
 @each
@@ -132,6 +134,9 @@ def test_the_same_features_always_have_the_same_mean(place):
         assert len(np.unique(means)) > 100  # it says it moves, and does
         return
     candidates, means, _, _ = replay(place, 6, 400)
+    if getattr(place, "recorded", False):  # the reward depends on who comes, and that is not in the features
+        assert set(np.unique(means)) == {0.0, 1.0}
+        return
     seen = {}
     for x, mean in zip(candidates.reshape(-1, place.dimension), means.ravel(), strict=True):
         assert seen.setdefault(x.tobytes(), mean) == mean

@@ -1,4 +1,4 @@
-"""Judging results: means with their uncertainty, and paired comparisons."""
+"""Judging results: means with their uncertainty, paired comparisons, and policies on decisions that others made."""
 
 from adaprivate.evaluate.statistics import Paired, Summary, paired, summary
 

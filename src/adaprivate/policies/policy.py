@@ -17,6 +17,7 @@ from adaprivate.compiled import Streams, borrowed, entry, streams
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.arm_sampler import ArmSampler
 from adaprivate.policies.arms.sampling import SamplingPolicy
+from adaprivate.policies.propensities import Propensities, choice_probabilities
 from adaprivate.policies.protocol import select, update
 from adaprivate.policies.releasing import ReleasingPolicy
 from adaprivate.privacy import Guarantee
@@ -166,6 +167,42 @@ class Policy:
         self._waiting[number] = (decision, features.copy())
         self.decided = number + 1
         return decision
+
+    def propensities(self, candidates: object, *, draws: int = 512) -> Propensities:
+        """The probability with which each row of ``candidates`` would be chosen now, and its standard error.
+
+        For linear policies that sample or take the best score. Nothing changes: a decision made next is not affected.
+        """
+        offered = check.floats("candidates", candidates, (None, self._dimension))
+        check.expect(len(offered) > 0, "candidates.shape", offered.shape, f"== (K, {self._dimension}) with K >= 1")
+        norms = np.linalg.norm(offered, axis=1, keepdims=True)
+        clipped = np.where(norms > 1 + 5e-10, offered / np.maximum(norms, 1e-300), offered)
+        found = choice_probabilities(self.state, clipped[None], draws=check.whole("draws", draws, at_least=8))
+        return Propensities(found.probability[0], found.error[0])
+
+    def withdraw(self, decision: Decision) -> None:
+        """Take back the newest decision, as if it had not been asked for: what it chose was not shown to anyone."""
+        newest = type(decision) is Decision and decision.round == self.decided - 1 and decision.round in self._waiting
+        check.expect(newest and decision.round not in self._rewards, "decision", decision, "to be the newest, and open")
+        del self._waiting[decision.round]
+        self.decided -= 1
+
+    def observe(self, features: object, reward: float) -> None:
+        """Learn the reward (0 to 1) of a decision that someone else made, from the features of what was chosen."""
+        check.expect(not self._waiting, "open decisions", len(self._waiting), "== 0")
+        vector = check.floats("features", features, (self._dimension,)).copy()
+        if self._arms is not None:
+            known = bool((vector == self._arms).all(axis=1).any())
+            check.expect(known, "features", vector.tolist(), "to be one of the unit vectors: the arms are fixed")
+        value = check.real("reward", reward, at_least=0, at_most=1)
+        norm = float(np.linalg.norm(vector))
+        if norm > 1 + 5e-10:
+            vector /= norm
+            self.clipped += 1
+        decision = Decision(-1, self.version, None, self.decided, vector)
+        self._waiting[self.decided] = (decision, vector)
+        self.decided += 1
+        self.learn(decision, value)
 
     @property
     def open_decision(self) -> Decision | None:

@@ -4,6 +4,7 @@ from adaprivate.report.kept import KeptRows
 from adaprivate.report.pages import write_page
 from adaprivate.report.tables import (
     cell_table,
+    evaluation_table,
     facts_table,
     listing,
     plan_advice,
@@ -15,6 +16,7 @@ from adaprivate.report.tables import (
 __all__ = [
     "KeptRows",
     "cell_table",
+    "evaluation_table",
     "facts_table",
     "listing",
     "plan_advice",

@@ -77,6 +77,23 @@ def simulation_table(rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
+def evaluation_table(document: dict[str, Any], confidence: float) -> Table:
+    """Value, interval and effective sample size, one line for each policy and epsilon; the log's own first."""
+    log = document["log"]
+    title = f"{log['rows']:,} decisions between {log['candidates']} candidates"
+    table = Table(title=title, title_justify="left")
+    for heading in ("policy", "epsilon", "estimator", "reward per round", f"{100 * confidence:g} % within", "worth rows"):
+        table.add_column(heading, justify="left" if heading in ("policy", "estimator") else "right")
+    if log["value"] is not None:
+        own = f"{number(log['low'])} .. {number(log['high'])}"
+        table.add_row("as logged", "-", "mean", number(log["value"]), own, number(log["rows"]))
+    for row in document["rows"]:
+        within = f"{number(row['low'])} .. {number(row['high'])}"
+        size = number(row["effective_sample_size"])
+        table.add_row(row["policy"], number(row["epsilon"]), row["estimator"], number(row["value"]), within, size)
+    return table
+
+
 def _with_sem(value: float, sem: float | None, digits: int) -> str:
     return f"{value:,.{digits}f}" + (f" ± {sem:,.{digits}f}" if sem is not None else "")
 

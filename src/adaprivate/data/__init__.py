@@ -1,0 +1,35 @@
+"""Recorded data: loaders that recognise, check and keep what they read, and features made of ratings.
+
+Worlds of recorded data look for their files in ``ADAPRIVATE_DATA``, one folder per set (ml-1m, jester-1, ...).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from adaprivate.check import InputError
+from adaprivate.data.checking import check_path
+from adaprivate.data.label_tables import Labelled, labelled
+from adaprivate.data.logs import Log, log
+from adaprivate.data.rating_sets import Ratings, ratings
+
+__all__ = ["Labelled", "Log", "Ratings", "check_path", "folder", "labelled", "log", "ratings"]
+
+
+def folder(sets: Sequence[str], given: str | None = None) -> Path:
+    """The folder (or file) ``given``, or the first of these sets in the folder that ADAPRIVATE_DATA names."""
+    if given is not None:
+        path = Path(given)
+        inside = [path / name for name in sets if (path / name).exists()]
+        return inside[0] if inside else path
+    base = os.environ.get("ADAPRIVATE_DATA")
+    if not base:
+        raise InputError(
+            "Expected data=PATH, or the variable ADAPRIVATE_DATA to name a folder with " + " or ".join(sets) + "."
+        )
+    for name in sets:
+        if (Path(base) / name).exists():
+            return Path(base) / name
+    raise InputError(f"Expected ADAPRIVATE_DATA={base!r} to hold a folder {' or '.join(sets)}.")

@@ -1,0 +1,239 @@
+"""Tables from files: read fast, checked, and where something is wrong one line that names file, line and column.
+
+The fast reader says little about what it refuses, so a file it refuses is read again line by line until the fault is found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, NamedTuple, NoReturn
+
+import numpy as np
+import polars as pl
+
+from adaprivate.check import Array, InputError
+
+VERSION = 1
+"""Of what is kept in the cache; raised when a reader changes."""
+_WHOLE = (1 << 31) - 1
+
+
+class Column(NamedTuple):
+    """A column of a file: its name, the type of its values, and the bounds they keep to."""
+
+    name: str
+    kind: type = float
+    low: float = -math.inf
+    high: float = math.inf
+
+    @property
+    def stored(self) -> type[pl.DataType]:
+        """How its values are kept."""
+        return {int: pl.Int32, float: pl.Float32, str: pl.String}[self.kind]
+
+
+class File(NamedTuple):
+    """A file, or one member of a zip archive."""
+
+    path: Path
+    member: str | None = None
+
+    def __str__(self) -> str:
+        return str(self.path) if self.member is None else f"{self.path}/{self.member}"
+
+    @property
+    def suffix(self) -> str:
+        """The ending of its name, in small letters."""
+        return Path(self.member or self.path.name).suffix.lower()
+
+    @contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """Its bytes."""
+        if self.member is None:
+            with self.path.open("rb") as stream:
+                yield stream
+            return
+        with archive(self.path) as packed, packed.open(self.member) as stream:
+            yield stream
+
+    def content(self) -> bytes | Path:
+        """What the fast reader takes: a path, or what was packed."""
+        if self.member is None:
+            return self.path
+        try:
+            with self.open() as stream:
+                return stream.read()
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+            raise InputError(f"Expected {self} to unpack: {error}.") from None
+
+
+@contextmanager
+def archive(path: Path) -> Iterator[zipfile.ZipFile]:
+    """An open zip archive."""
+    try:
+        packed = zipfile.ZipFile(path)
+    except zipfile.BadZipFile as error:
+        raise InputError(f"Expected {path} to be a whole zip archive: {error}.") from None
+    with packed:
+        yield packed
+
+
+def fault(
+    file: File | Path, row: int | None, column: str | None, value: object, requirement: str, *, of: str = "line"
+) -> NoReturn:
+    """Raise the one line: file, line, column, what stands there, what should."""
+    where = [str(file), *([f"{of} {row}"] if row is not None else []), *([f"column {column}"] if column else [])]
+    shown = repr(value) if len(repr(value)) <= 40 else repr(value)[:37] + "..."
+    raise InputError(f"Expected {', '.join(where)}: {shown} {requirement}.")
+
+
+def head(file: File, lines: int = 2) -> list[str]:
+    """The first lines, without their ends."""
+    with file.open() as stream:
+        return [stream.readline(1 << 20).decode("utf-8", "replace").rstrip("\r\n") for _ in range(lines)]
+
+
+def read_text(file: File, columns: Sequence[Column], separator: str, *, header: bool = False) -> pl.DataFrame:
+    """A text file of exactly these columns, one row a line."""
+    schema: dict[str, type[pl.DataType]] = {}
+    for column in columns:  # two characters between values: the fast reader takes one, and sees an empty column between
+        schema |= {column.name: column.stored} | ({f"after {column.name}": pl.String} if len(separator) == 2 else {})
+    if len(separator) == 2:
+        schema.popitem()
+    names = [column.name for column in columns]
+    try:
+        table = pl.read_csv(
+            file.content(),
+            has_header=False,
+            skip_rows=int(header),
+            separator=separator[0],
+            schema=schema,
+            quote_char=None,
+        )
+        gaps = [name for name in schema if name not in names]
+        sound = len(table) > 0 and all(table[name].null_count() == len(table) for name in gaps)
+        table = table.select(names)
+        sound = sound and not any(first_wrong(table[c.name], c) is not None for c in columns)
+    except pl.exceptions.PolarsError:
+        sound, table = False, pl.DataFrame()
+    if not sound:
+        _find_fault(file, columns, separator, header)
+    return table
+
+
+def _find_fault(file: File, columns: Sequence[Column], separator: str, header: bool) -> NoReturn:
+    number = 0
+    with file.open() as stream:
+        for number, raw in enumerate(stream, 1):
+            if number == 1 and header:
+                continue
+            line = raw.decode("utf-8", "replace").rstrip("\r\n")
+            values = line.split(separator)
+            for place, column in enumerate(columns):
+                if place >= len(values):
+                    fault(file, number, column.name, line, f"to hold {len(columns)} values, not {len(values)}")
+                _check_text(file, number, column, values[place])
+            if len(values) > len(columns):
+                fault(file, number, str(len(columns) + 1), values[len(columns)], f"not to follow {len(columns)} values")
+    if number <= int(header):
+        fault(file, number + 1, columns[0].name, "", "to be there: the file holds no rows")
+    raise InputError(f"Expected {file} to be plain text of {len(columns)} columns.")
+
+
+def _check_text(file: File, number: int, column: Column, text: str) -> None:
+    if column.kind is str:
+        return
+    try:
+        value = column.kind(text)
+    except ValueError:
+        fault(file, number, column.name, text, f"to be a {'whole ' if column.kind is int else ''}number")
+    low, high = _bounds(column)
+    if not low <= value <= high:
+        fault(file, number, column.name, text, f"between {low:g} and {high:g}")
+
+
+def _bounds(column: Column) -> tuple[float, float]:
+    return (max(column.low, -_WHOLE - 1), min(column.high, _WHOLE)) if column.kind is int else (column.low, column.high)
+
+
+def first_wrong(values: pl.Series, column: Column) -> int | None:
+    """The first row whose value is missing or out of bounds."""
+    wrong = values.is_null()
+    if column.kind is not str:
+        wrong |= ~values.is_between(*_bounds(column)).fill_null(False)
+        if column.kind is float:
+            wrong |= ~values.is_finite().fill_null(False)
+    return int(wrong.arg_max() or 0) if wrong.any() else None
+
+
+def read_parquet(file: File) -> pl.DataFrame:
+    """A parquet file, unchecked."""
+    content = file.content()
+    try:
+        return pl.read_parquet(content if isinstance(content, Path) else io.BytesIO(content))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InputError(f"Expected {file} to be a whole parquet file: {str(error).splitlines()[0]}.") from None
+
+
+def checked(file: File, table: pl.DataFrame, columns: Mapping[str, Column], of: str = "row") -> pl.DataFrame:
+    """These columns of a table by their names in it, each of its type and within its bounds.
+
+    ``of``: whether a fault's place is told as a row, or as a line of a file whose first line names the columns.
+    """
+    kept: list[pl.Series] = []
+    first = 1 if of == "row" else 2
+    for source, column in columns.items():
+        values = table[source]
+        if column.kind is str:
+            kept.append(values.cast(pl.String).alias(column.name))
+            continue
+        numbers = values.cast(pl.Float64, strict=False)  # one value that is no number turns a whole column into text
+        wrong = numbers.is_null() & values.is_not_null()
+        if wrong.any():
+            row = int(wrong.arg_max() or 0)
+            fault(file, row + first, source, values[row], "to be a number", of=of)
+        broken = numbers != numbers.floor()
+        if column.kind is int and broken.any():
+            row = int(broken.arg_max() or 0)
+            fault(file, row + first, source, values[row], "to be a whole number", of=of)
+        outside = first_wrong(numbers, column)
+        if outside is not None:
+            low, high = _bounds(column)
+            fault(file, outside + first, source, values[outside], f"between {low:g} and {high:g}", of=of)
+        kept.append((numbers.cast(pl.Int32) if column.kind is int else numbers).alias(column.name))
+    return pl.DataFrame(kept)
+
+
+def arrays(file: File) -> dict[str, Array]:
+    """The arrays of an .npz file."""
+    content = file.content()
+    try:
+        with np.load(content if isinstance(content, Path) else io.BytesIO(content), allow_pickle=False) as found:
+            return {name: found[name] for name in found.files}
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, OSError) as error:
+        raise InputError(f"Expected {file} to be a whole .npz file of plain arrays: {error}.") from None
+
+
+def cached(file: File, what: str, read: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+    """What ``read`` gives, kept as parquet in the cache folder as long as the file stays as it is."""
+    base = os.environ.get("ADAPRIVATE_CACHE") or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    status = file.path.stat()
+    key = f"{VERSION} {what} {file.path.resolve()} {file.member} {status.st_size} {status.st_mtime_ns}"
+    kept = Path(base) / "adaprivate" / "data" / f"{hashlib.sha256(key.encode()).hexdigest()[:24]}.parquet"
+    with suppress(pl.exceptions.PolarsError, OSError):
+        return pl.read_parquet(kept)
+    table = read()
+    with suppress(OSError):  # a cache that cannot be written is no reason to stop
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = kept.with_suffix(f".{os.getpid()}")
+        table.write_parquet(unfinished, compression="zstd")
+        unfinished.replace(kept)
+    return table

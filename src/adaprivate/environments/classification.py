@@ -1,0 +1,93 @@
+"""A labelled table as a bandit: each class is an arm, and only the right one earns.
+
+Each round one row is drawn evenly. Candidate c has the row in block c, zeros elsewhere: every column minus its mean and
+divided by its standard deviation (public constants: those of the table itself unless it is private), an intercept of 1, all
+divided by the largest norm, or cut at the median norm ("clip"). The dimension is classes x (columns + 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from adaprivate import check, data
+from adaprivate.check import Floats
+from adaprivate.compiled import Streams, below
+from adaprivate.data.features import SCALINGS, scaled
+from adaprivate.environments.protocol import draws
+
+
+class ClassificationWorld(NamedTuple):
+    """Rows, intercept included, and the class of each; shared by all seeds."""
+
+    rows: Floats
+    labels: npt.NDArray[np.int64]
+
+
+@draws.of(ClassificationWorld)
+def _draw(
+    world: ClassificationWorld, round_index: int, candidates: Floats, means: Floats, rewards: Floats, rng: Streams
+) -> None:
+    row = below(rng, 0, world.rows.shape[0])
+    width = world.rows.shape[1]
+    for a in range(candidates.shape[0]):
+        for j in range(candidates.shape[1]):
+            candidates[a, j] = 0.0
+        for j in range(width):
+            candidates[a, a * width + j] = world.rows[row, j]
+        means[a] = 1.0 if world.labels[row] == a else 0.0
+        rewards[a] = means[a]
+
+
+@lru_cache(maxsize=4)
+def _prepared(path: str, label: str | None, scaling: str) -> tuple[ClassificationWorld, int]:
+    found = data.labelled(path, label=label)
+    spread = found.rows.std(axis=0)
+    rows = (found.rows - found.rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    whole = scaled(np.hstack([rows, np.ones((len(rows), 1))]), scaling)
+    return ClassificationWorld(np.ascontiguousarray(whole), found.label), len(found.classes)
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Any labelled table: a row comes, each class is a candidate, reward 1 for the right class.
+
+    data: an .npz with X and y, or a CSV or parquet file with a column of labels (named label, class, target or y, or by
+    ``label``); by default the folder covtype in ADAPRIVATE_DATA.
+    """
+
+    name: ClassVar[str] = "classification"
+    recorded: ClassVar[bool] = True
+    label: str | None = None
+    scaling: str = "clip"
+    data: str | None = None
+
+    def __post_init__(self) -> None:
+        check.one_of("scaling", self.scaling, SCALINGS)
+        for name, value in (("label", self.label), ("data", self.data)):
+            check.expect(value is None or isinstance(value, str), name, value, "to be text")
+
+    def _found(self) -> tuple[ClassificationWorld, int]:
+        return _prepared(str(data.folder(("covtype", "classification"), self.data)), self.label, self.scaling)
+
+    @property
+    def dimension(self) -> int:
+        """A block of columns and an intercept for each class."""
+        world, classes = self._found()
+        return classes * int(world.rows.shape[1])
+
+    @property
+    def candidates(self) -> int:
+        """One for each class."""
+        return self._found()[1]
+
+    def world(self, seed: int) -> ClassificationWorld:
+        """The same table for every seed; rows come in another order."""
+        return self._found()[0]
+
+
+EXAMPLES = (Classification(),)

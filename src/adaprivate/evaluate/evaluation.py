@@ -1,0 +1,109 @@
+"""What would a policy have earned on this log? Learn, privately, from the log; then estimate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from adaprivate import check, policies
+from adaprivate.evaluate.decisions import Decisions
+from adaprivate.evaluate.estimators import ESTIMATORS, Estimate, Rows, estimate
+from adaprivate.evaluate.release import RELEASED, capped, release, together
+from adaprivate.evaluate.replay import acceptance, replay
+from adaprivate.mechanisms import Secure
+from adaprivate.policies.policy import Policy
+from adaprivate.policies.propensities import choice_probabilities
+from adaprivate.policies.releasing import ReleasingPolicy
+from adaprivate.privacy import Guarantee
+
+NEEDS_PROPENSITIES = ("ips", "snips", "dr")
+_CHUNK = 20_000_000
+
+
+def policy_rows(state: Any, log: Decisions, *, cap: float | None = None, draws: int = 256, seed: int = 0) -> Rows:
+    """What estimators need to judge this state of a policy, fixed from now on, on a log.
+
+    Probabilities that have to be drawn are drawn for each row afresh, without bias: their errors average out over rows.
+    """
+    rows = np.arange(len(log))
+    if log.fixed:
+        once = choice_probabilities(state, log.candidates, draws=256 * draws, seed=seed).probability[0]
+        chosen, expected = once[log.actions], np.broadcast_to(once @ log.candidates[0], (len(log), log.dimension))
+    else:
+        chosen, expected = np.empty(len(log)), np.empty((len(log), log.dimension))
+        size = max(1, _CHUNK // (log.count * log.dimension))  # rows at a time
+        for start in range(0, len(log), size):
+            part = slice(start, start + size)
+            found = choice_probabilities(
+                state, log.candidates[part], draws=draws, seed=seed + start, lattice=False
+            ).probability
+            chosen[part] = found[rows[: len(found)], log.actions[part]]
+            shares = found / found.sum(axis=1, keepdims=True)
+            expected[part] = np.einsum("nk,nkd->nd", shares, log.candidates[part])
+    weights = None if log.propensities is None else capped(chosen / log.propensities, cap)
+    return Rows(log.rewards, weights, log.chosen, expected)
+
+
+def learn_from(policy: Policy, log: Decisions) -> None:
+    """Let the policy learn from what was chosen and earned, row by row, whoever chose it."""
+    for features, reward in zip(log.chosen, log.rewards.tolist(), strict=True):
+        policy.observe(features, reward)
+
+
+def evaluate(
+    log: Decisions,
+    policy: str,
+    estimator: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    train: float = 0.5,
+    rounds: int | None = None,
+    cap: float | None = None,
+    interval: str = "asymptotic",
+    confidence: float = 0.95,
+    seed: int = 0,
+    release_epsilon: float | None = None,
+    release_delta: float = 1e-5,
+) -> tuple[Estimate, Guarantee | None]:
+    """What the policy would have earned per round, and the guarantee of everything that was computed for it.
+
+    replay: the policy learns as it goes and is paid where it agrees with the log. The others: it learns from the first
+    ``train`` of the rows and stays as it is then; the remaining rows say what it earns. With ``release_epsilon`` the
+    estimate itself is made public, with exact noise; without it, it is for those who may see the log.
+    """
+    check.one_of("estimator", estimator, ESTIMATORS)
+    if estimator in NEEDS_PROPENSITIES:
+        check.expect(log.propensities is not None, "propensity", None, f"to be a column of the log for {estimator}")
+    replayed = estimator == "replay"
+    share = acceptance(log) if replayed else check.real("train", train, at_least=0, below=1)
+    learned = math.floor(len(log) * share) if rounds is None else check.whole("rounds", rounds, at_least=1)
+    check.expect(replayed or len(log) - learned >= 2, "rows to evaluate on", len(log) - learned, ">= 2")
+    settings = policies.settings(policy, {"dimension": log.dimension, "rounds": max(learned, 1), **(options or {})})
+    if release_epsilon is not None:
+        check.expect(estimator in RELEASED, "estimator", estimator, f"in {{{', '.join(RELEASED)}}} to be released")
+        private = isinstance(settings, ReleasingPolicy) or settings.name == "random"
+        check.expect(private, "policy", policy, "to be private with exact noise for an estimate to be released")
+    exact = release_epsilon is not None and isinstance(settings, ReleasingPolicy)
+    player = Policy(settings, seed=None if exact else seed, source=Secure() if exact else None)
+    if replayed:
+        accepted = replay(player, log, rounds=max(learned, 1), seed=seed)
+        check.expect(len(accepted) >= 2, "accepted rows", len(accepted), f">= 2 of {len(log)}")
+        rows = Rows(log.rewards[accepted])
+    else:
+        learn_from(player, log.part(slice(0, learned)))
+        rows = policy_rows(player.state, log.part(slice(learned, None)), cap=cap, seed=seed)
+    if release_epsilon is None:
+        return estimate(estimator, rows, confidence=confidence, interval=interval, seed=seed), player.guarantee
+    found, price = release(
+        estimator, rows, epsilon=release_epsilon, delta=release_delta, noise=Secure(), confidence=confidence
+    )
+    own = player.guarantee
+    return found, price if own is None or own.epsilon == 0 else together(own, price, same_rewards=replayed)
+
+
+def logged_value(log: Decisions, confidence: float = 0.95) -> Estimate:
+    """What the logging policy itself earned."""
+    return estimate("replay", Rows(log.rewards), confidence=confidence)

@@ -1,0 +1,51 @@
+"""Replay: a policy that learns, run on the rows where it chooses what was logged (Li et al. 2011).
+
+Where the log was not made by uniform choice, a row is kept with probability (least propensity) / (its own), so that among
+the kept ones every action was equally likely. The rewards of rows that are not kept are never looked at.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from adaprivate import check
+from adaprivate.check import Array
+from adaprivate.compiled import streams
+from adaprivate.evaluate.decisions import Decisions
+from adaprivate.policies.policy import Policy
+
+REPLAY_PURPOSE = 21
+"""The purpose of the stream of a seed that keeps rows."""
+
+
+def acceptance(log: Decisions) -> float:
+    """The share of rows that any policy is expected to learn from."""
+    return 1 / log.count if log.propensities is None else float(log.propensities.min())
+
+
+def replay(policy: Policy, log: Decisions, *, rounds: int, seed: int = 0, learn: bool = True) -> Array:
+    """Let the policy choose and learn, for at most so many rounds; returns the rows where it agreed with the log.
+
+    The mean reward of these rows, with its standard error, speaks of what this run of the policy was worth round by round;
+    another run may learn better or worse. ``learn=False`` keeps the policy as it is.
+    """
+    check.whole("rounds", rounds, at_least=1)
+    kept = np.ones(len(log), dtype=bool)
+    if log.propensities is not None:
+        key = int(streams(seed, REPLAY_PURPOSE)[0, 0])
+        uniform = np.random.default_rng(key).uniform(size=len(log))
+        kept = uniform * log.propensities <= log.propensities.min()
+    accepted: list[int] = []
+    for row in np.flatnonzero(kept).tolist():
+        decision = policy.decide(log.offered(row))
+        agrees = decision.action == log.actions[row]
+        if agrees and learn:
+            policy.learn(decision, float(log.rewards[row]))
+        else:
+            policy.withdraw(decision)
+        if not agrees:
+            continue
+        accepted.append(row)
+        if len(accepted) == rounds:
+            break
+    return np.array(accepted, dtype=np.int64)

@@ -1,0 +1,52 @@
+"""Experiments with logs share this: rounds drawn from a world, and a fixed policy's true value on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from adaprivate.check import Floats
+from adaprivate.compiled import Streams, borrowed, entry, streams
+from adaprivate.environments import Environment
+from adaprivate.environments.protocol import draw
+from adaprivate.evaluate.decisions import Decisions
+from adaprivate.policies.propensities import choice_probabilities
+
+LOG_PURPOSE = 22
+"""The purposes from here on are those of logs drawn beside a policy's own run."""
+
+
+@entry
+def _rounds(world: Any, candidates: Floats, means: Floats, rewards: Floats, rng: Streams) -> None:
+    for t in range(means.shape[0]):
+        draw(borrowed(world), t, candidates[t], means[t], rewards[t], borrowed(rng))
+
+
+def rounds_of(environment: Environment, seed: int, rounds: int, part: int = 0) -> tuple[Floats, Floats, Floats]:
+    """Candidates, mean rewards and rewards of so many rounds of a seed's world that no policy has met."""
+    shape = (rounds, environment.candidates)
+    candidates, means, rewards = np.empty((*shape, environment.dimension)), np.empty(shape), np.empty(shape)
+    rng = streams(seed, LOG_PURPOSE + 2 * part, LOG_PURPOSE + 1 + 2 * part)
+    _rounds(environment.world(seed), candidates, means, rewards, rng)
+    return candidates, means, rewards
+
+
+def uniform_log(candidates: Floats, rewards: Floats, seed: int) -> Decisions:
+    """The log of uniform choice between candidates whose rewards (n, K) are all known."""
+    n, count = rewards.shape
+    actions = np.random.default_rng([seed, LOG_PURPOSE]).integers(0, count, size=(n,))
+    return Decisions(candidates, actions, rewards[np.arange(n), actions], np.full(n, 1 / count))
+
+
+def true_value(state: Any, candidates: Floats, means: Floats, seed: int = 0) -> float:
+    """The mean reward of a policy that stays in this state, on these rounds."""
+    found = choice_probabilities(state, candidates, draws=256, seed=seed, lattice=False).probability
+    return float((found * means).sum(axis=1).mean())
+
+
+def mean_and_sem(values: Sequence[float]) -> tuple[float, float | None]:
+    """Over seeds."""
+    return float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None

@@ -1,0 +1,108 @@
+"""adaprivate evaluate as a user runs it."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from adaprivate import cli
+
+
+def run(*arguments):
+    command = [sys.executable, "-m", "adaprivate", "evaluate", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+
+
+def document(*arguments):
+    done = run(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """Uniform choice between three candidates of two features: 1,500 rows."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-0.7, 0.7, size=(1_500, 3, 2))
+    a = rng.integers(3, size=1_500)
+    r = (rng.uniform(size=1_500) < 0.5 + x[np.arange(1_500), a] @ [0.5, -0.2]).astype(int)
+    names = [f"x_{k}_{j}" for k in range(3) for j in range(2)]
+    lines = [",".join(["action", "reward", "propensity", *names])]
+    lines += [f"{a[t]},{r[t]},{1 / 3:.9f}," + ",".join(f"{v:.6f}" for v in x[t].ravel()) for t in range(1_500)]
+    path = tmp_path_factory.mktemp("log") / "log.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_replay_and_snips(log):
+    base = (log, "--candidates", "x", "--epsilon", 1, "--epsilon", 8, "--option", "batch_size=50")
+    found = document(*base, "--policy", "adaprivate-ts", "--policy", "linucb", "--estimator", "replay")
+    assert [(row["policy"], row["epsilon"]) for row in found["rows"]] == [
+        ("adaprivate-ts", 1.0),
+        ("adaprivate-ts", 8.0),
+        ("linucb", None),
+    ]
+    assert {"policy", "estimator", "value", "low", "high", "effective_sample_size"} <= set(found["rows"][0])
+    assert found["log"]["candidates"] == 3
+    assert found["log"]["dimension"] == 2
+    for row in found["rows"]:
+        assert row["low"] < row["value"] < row["high"]
+    released = document(*base[:-4], "--policy", "noise-aware-ucb", "--estimator", "snips", "--release-epsilon", "1")
+    assert released["log"]["value"] is None  # what was logged is not published along with it
+    assert released["rows"][0]["released"]
+    assert "SIMULATED" not in released["rows"][0]["guarantee"]
+
+
+def test_a_table_for_people(log):
+    done = run(log, "--candidates", "x", "--policy", "linucb", "--estimator", "dr", "--interval", "bootstrap")
+    assert done.returncode == 0, done.stderr
+    assert "as logged" in done.stdout
+    assert "raw rewards" in done.stdout
+
+
+def mistake(monkeypatch, capsys, *arguments):
+    """The one line that a mistake ends with, in this process."""
+    monkeypatch.setattr(sys, "argv", ["adaprivate", "evaluate", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    out, said = capsys.readouterr()
+    assert out == ""
+    assert said.count("\n") == 1
+    return said
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "said"),
+    [
+        (4, "1,x", ["line 4", "reward", "'x'"]),
+        (3, "1,7", ["line 3", "reward", "7"]),
+        (5, "1,1,1", ["line 5", "'1'"]),
+        (2, ",1", ["line 2", "action"]),
+    ],
+)
+def test_one_line_for_a_bad_log(monkeypatch, capsys, tmp_path, line, text, said):
+    lines = ["action,reward", "0,1", "1,0", "0,1", "1,1"]
+    lines[line - 1] = text
+    path = tmp_path / "bad.csv"
+    path.write_text("\n".join(lines) + "\n")
+    found = mistake(monkeypatch, capsys, path, "--policy", "linucb", "--estimator", "dm")
+    assert all(part in found for part in ["bad.csv", *said])
+
+
+def test_other_mistakes(monkeypatch, capsys, log, tmp_path):
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1 and no more")
+    for path, arguments, said in [
+        (log, ("--policy", "linucb", "--estimator", "magic"), "estimator='magic'"),
+        (log, ("--policy", "linucb", "--option", "batch_size=3"), "option='batch_size'"),
+        (log, ("--policy", "linucb", "--estimator", "ips", "--propensity", "chance"), "chance"),
+        (log, ("--policy", "linucb", "--estimator", "ips", "--release-epsilon", "1"), "to be private"),
+        (broken, ("--policy", "linucb"), "broken.parquet"),
+        (tmp_path / "none.csv", ("--policy", "linucb"), "none.csv"),
+    ]:
+        candidates = ("--candidates", "x") if path == log else ()
+        assert said in mistake(monkeypatch, capsys, path, *candidates, *arguments)

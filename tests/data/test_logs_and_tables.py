@@ -1,0 +1,115 @@
+"""Logged bandits and labelled tables: what is read, what is recognised, what is refused."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+from adaprivate import data
+from adaprivate.check import InputError
+
+LOG = "action,reward,propensity,age,town\n3,1,0.1,20,a\n1,0,0.25,30,b\n3,0.3,0.25,40,a\n"
+
+
+def written(tmp_path, text, name="log.csv"):
+    (tmp_path / name).write_text(text)
+    return tmp_path / name
+
+
+def test_a_log_by_its_usual_names_and_by_given_ones(tmp_path):
+    found = data.log(written(tmp_path, LOG), features=["age", "town"])
+    assert found.actions == ("1", "3")
+    assert found.action.tolist() == [1, 0, 1]
+    assert found.reward.tolist() == [1, 0, 0.3]
+    assert found.propensity.tolist() == [0.1, 0.25, 0.25]
+    assert found.names == ("age", "town=a", "town=b")
+    assert found.context.tolist() == [[20, 1, 0], [30, 0, 1], [40, 1, 0]]
+    assert found.candidates.shape == (3, 0, 0)
+    table = pl.read_csv(tmp_path / "log.csv").rename({"action": "arm", "reward": "click", "propensity": "p"})
+    table.write_parquet(tmp_path / "log.parquet")
+    other = data.log(tmp_path / "log.parquet", action="arm", reward="click", propensity="p", features=["ag"])
+    assert other.action.tolist() == found.action.tolist()
+    assert other.context[:, 0].tolist() == [20, 30, 40]
+    assert data.log(tmp_path / "log.parquet", action="arm", reward="click").propensity is None
+
+
+def test_candidates_of_every_row(tmp_path):
+    text = "action,reward,x_0_0,x_0_1,x_1_0,x_1_1\n1,0,1,2,3,4\n0,1,5,6,7,8\n"
+    found = data.log(written(tmp_path, text), candidates="x")
+    assert found.candidates.tolist() == [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]
+    assert found.action.tolist() == [1, 0]
+    with pytest.raises(InputError, match=r"line 3, column action: 2 between 0 and 1"):
+        data.log(written(tmp_path, text.replace("\n0,1", "\n2,1")), candidates="x")
+    with pytest.raises(InputError, match=r"line 1, column x_1_1: .* to name this column"):
+        data.log(written(tmp_path, text.replace("x_1_1", "y")), candidates="x")
+
+
+def test_the_open_bandit_dataset_is_recognised(tmp_path):
+    text = "timestamp,item_id,position,click,propensity_score,user_feature_0\nt,7,3,0,0.1,u\nt,9,1,1,0.2,v\n"
+    found = data.log(written(tmp_path, text))
+    assert found.actions == ("7", "9")
+    assert found.reward.tolist() == [0, 1]
+    assert found.position.tolist() == [1, 0]
+    assert found.context.shape == (2, 2)
+    assert data.check_path(tmp_path)["logs"][0]["rows"] == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("3,1,0.1", "3,high,0.1"), "line 2, column reward: 'high' to be a number"),
+        (("1,0,0.25", "1,7,0.25"), "line 3, column reward: 7.0 between 0 and 1"),
+        (("1,0,0.25", "1,0,0"), "line 3, column propensity: 0.0 > 0"),
+        (("1,0,0.25", "1,0,"), "line 3, column propensity: None between 0 and 1"),
+        (("1,0,0.25", ",0,0.25"), "line 3, column action: None to be there"),
+        (("40,a", "40,a,b"), "line 4, column 6: 'b' not to follow 5 values"),
+        (("action", "arm"), "line 1, column action: ['arm', 'reward', 'propensity', 'age'... to name this column"),
+    ],
+)
+def test_faults_of_logs(tmp_path, change, message):
+    path = written(tmp_path, LOG.replace(*change, 1))
+    with pytest.raises(InputError) as caught:
+        data.log(path)
+    assert str(caught.value).startswith(f"Expected {path}, {message}")
+
+
+def test_labelled_tables(tmp_path):
+    X, y = np.arange(12.0).reshape(4, 3), np.array([5, 2, 5, 9])
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    table = pl.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "kind": y})
+    table.write_parquet(tmp_path / "t.parquet")
+    table.rename({"kind": "label"}).write_csv(tmp_path / "t.csv")
+    for found in (
+        data.labelled(tmp_path),
+        data.labelled(tmp_path / "t.parquet", label="kind"),
+        data.labelled(tmp_path / "t.csv"),
+    ):
+        assert found.classes == ("2", "5", "9")
+        assert found.label.tolist() == [1, 0, 1, 2]
+        assert np.array_equal(found.rows, X)
+    assert data.check_path(tmp_path / "t.parquet", label="kind")["classes"] == {"2": 1, "5": 2, "9": 1}
+    with pytest.raises(InputError, match=r"t\.parquet, line 1: .* to name the column of labels"):
+        data.labelled(tmp_path / "t.parquet")
+    np.savez(tmp_path / "data.npz", X=np.where(X == 4, np.nan, X), y=y)
+    with pytest.raises(InputError, match=r"row 2, column 1: nan to be finite"):
+        data.labelled(tmp_path)
+    np.savez(tmp_path / "data.npz", X=X, y=y[:3])
+    with pytest.raises(InputError, match=r"to hold X \(n, d\) and y \(n,\)"):
+        data.labelled(tmp_path)
+
+
+def test_what_looks_like_nothing_known_is_said_to(tmp_path):
+    with pytest.raises(InputError, match=r"to be ratings, a log .* or a labelled table .*; it looks like none\.$"):
+        data.check_path(written(tmp_path, "a,b\n1,2\n"))
+
+
+def test_where_data_is_looked_for(tmp_path, monkeypatch):
+    (tmp_path / "second").mkdir()
+    monkeypatch.setenv("ADAPRIVATE_DATA", str(tmp_path))
+    assert data.folder(("first", "second")) == tmp_path / "second"
+    assert data.folder(("first",), str(tmp_path / "x")) == tmp_path / "x"
+    assert data.folder(("second",), str(tmp_path)) == tmp_path / "second"
+    with pytest.raises(InputError, match=r"^Expected ADAPRIVATE_DATA='.*' to hold a folder first or third\.$"):
+        data.folder(("first", "third"))
+    monkeypatch.delenv("ADAPRIVATE_DATA")
+    with pytest.raises(InputError, match=r"^Expected data=PATH, or the variable ADAPRIVATE_DATA"):
+        data.folder(("first",))

@@ -1,0 +1,183 @@
+"""Policies on logs: replay, learning from others' decisions, and what publishing an estimate costs."""
+
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+
+from adaprivate import policies, privacy
+from adaprivate.check import InputError
+from adaprivate.data.logs import log as read_log
+from adaprivate.evaluate.decisions import Decisions, decisions
+from adaprivate.evaluate.estimators import Rows, estimate
+from adaprivate.evaluate.evaluation import evaluate, learn_from, policy_rows
+from adaprivate.evaluate.release import release, together
+from adaprivate.evaluate.replay import acceptance, replay
+from adaprivate.mechanisms import Secure, Simulated
+from adaprivate.policies.policy import Policy
+
+D, K = 3, 4
+
+
+def logged(n, seed=0, propensities=True):
+    """Uniform choice between candidates, mean reward 1/2 + theta'x."""
+    rng = np.random.default_rng([seed, 1])
+    candidates = rng.standard_normal((n, K, D))
+    candidates /= np.linalg.norm(candidates, axis=2, keepdims=True)
+    actions = rng.integers(0, K, size=n)
+    means = 0.5 + candidates[np.arange(n), actions] @ np.array([0.4, -0.2, 0.1])
+    rewards = (rng.uniform(size=n) < means).astype(float)
+    return Decisions(candidates, actions, rewards, np.full(n, 1 / K) if propensities else None)
+
+
+def made(name, rounds, seed=0, **options):
+    return Policy(policies.settings(name, {"dimension": D, "rounds": rounds, **options}), seed=seed, source=None)
+
+
+@pytest.mark.parametrize("name", ["lints", "adaprivate-ts"])
+def test_replay_is_playing_the_rows_it_accepts(name):
+    """The accepted rows, played alone, leave the same sums; rewards of other rows are never looked at."""
+    options = {"batch_size": 20} if name == "adaprivate-ts" else {}
+    log = logged(600)
+    policy = made(name, 150, **options)
+    rows = replay(policy, log, rounds=100)
+    assert len(rows) == 100
+    alone = made(name, 150, **options)
+    for row in rows:
+        alone.observe(log.candidates[row, log.actions[row]], float(log.rewards[row]))
+    np.testing.assert_allclose(policy.state.vectors[1], alone.state.vectors[1], atol=1e-12)  # TOTAL
+    np.testing.assert_allclose(policy.state.root, alone.state.root, atol=1e-12)
+    hidden = log.rewards.copy()
+    hidden[np.setdiff1d(np.arange(len(log)), rows)] = 0.123
+    blind = Decisions(log.candidates, log.actions, hidden, log.propensities)
+    assert replay(made(name, 150, **options), blind, rounds=100).tolist() == rows.tolist()
+
+
+def test_replay_evens_out_what_was_logged():
+    """Actions logged at 5 : 1 are accepted evenly by random choice: counts within 5 standard deviations."""
+    rng = np.random.default_rng(0)
+    actions = (rng.uniform(size=6_000) < 1 / 6).astype(np.int64)
+    log = Decisions(np.eye(2)[None], actions, np.ones(6_000), np.where(actions == 1, 1 / 6, 5 / 6))
+    policy = Policy(policies.settings("random", {"dimension": 2, "rounds": 6_000}), seed=0, source=None)
+    rows = replay(policy, log, rounds=6_000)
+    share = log.actions[rows].mean()
+    assert acceptance(log) == pytest.approx(1 / 6)
+    assert len(rows) == pytest.approx(1_000, abs=5 * math.sqrt(1_000))
+    assert share == pytest.approx(0.5, abs=5 * 0.5 / math.sqrt(len(rows)))
+    unkept = Decisions(log.candidates, log.actions, log.rewards)
+    assert unkept.actions[replay(policy, unkept, rounds=6_000)].mean() < 0.25  # what it would be without keeping
+
+
+def test_estimators_agree_on_a_learned_policy():
+    """All four within four standard errors of each other, and above what was logged."""
+    log = logged(8_000)
+    policy = made("noise-aware-ucb", 4_000)
+    learn_from(policy, log.part(slice(0, 4_000)))
+    rows = policy_rows(policy.state, log.part(slice(4_000, None)))
+    found = [estimate(name, rows) for name in ("ips", "snips", "dm", "dr")]
+    for one in found:
+        assert abs(one.value - found[-1].value) < 4 * math.hypot(one.sem, found[-1].sem)
+        assert one.value > log.rewards.mean() + 3 * one.sem
+    assert found[0].effective_sample_size == pytest.approx(1_000, rel=0.15)
+
+
+def test_evaluate_every_estimator():
+    log = logged(2_400)
+    for estimator in ("replay", "ips", "snips", "dm", "dr"):
+        found, guarantee = evaluate(log, "adaprivate-ts", estimator, options={"batch_size": 100, "epsilon": 2.0})
+        assert 0.3 < found.low < found.value < found.high < 1.0
+        assert guarantee.nominal_epsilon == 2
+        assert guarantee.simulated
+        assert found.rows == (pytest.approx(600, abs=110) if estimator == "replay" else 1_200)  # five standard deviations
+    with pytest.raises(InputError, match="propensity=None to be a column of the log for dr"):
+        evaluate(logged(100, propensities=False), "lints", "dr")
+    assert evaluate(logged(400, propensities=False), "lints", "dm")[1] is None
+    with pytest.raises(InputError, match="CoreSetState"):
+        evaluate(log, "coreset-elimination", "ips")
+
+
+def test_release_costs_what_it_says():
+    rng = np.random.default_rng(3)
+    rows = Rows((rng.uniform(size=500) < 0.4).astype(float), rng.uniform(0, 3, 500))
+    found, guarantee = release("ips", rows, epsilon=1.0, delta=1e-5, noise=Secure())
+    assert guarantee.epsilon <= 1
+    assert guarantee.epsilon > 0.999
+    assert not guarantee.simulated
+    assert privacy.CONDITIONS["reward-range"] in guarantee.enforced
+    plain = estimate("ips", rows)
+    assert found.effective_sample_size == plain.effective_sample_size
+    assert found.rewarded is None
+    assert abs(found.value - plain.value) < 6 * found.sem
+    with pytest.raises(InputError, match="estimator='dr'"):
+        release("dr", rows, epsilon=1.0, delta=1e-5, noise=Secure())
+
+
+@pytest.mark.parametrize("estimator", ["replay", "ips", "snips"])
+def test_release_adds_the_noise_that_its_price_needs(estimator):
+    """400 releases: the noise has the calibrated standard deviation times what one reward can move.
+
+    The bound is five standard deviations of an estimated one (18 %); 2/3 and 3/2 of it are rejected.
+    """
+    rng = np.random.default_rng(4)
+    rows = Rows((rng.uniform(size=80) < 0.4).astype(float), rng.uniform(0, 3, 80))
+    plain = estimate(estimator, rows)
+    released = [release(estimator, rows, epsilon=1.0, delta=1e-5, noise=Simulated(k))[0] for k in range(400)]
+    weights = np.ones(80) if estimator == "replay" else rows.weights
+    most = weights.max() / (80 if estimator == "ips" else weights.sum())  # what one reward can move
+    noise = np.array([one.value for one in released]) - plain.value
+    expected = privacy.gaussian_sigma(1.0, 1e-5) * most * math.sqrt(1.25)  # a fifth of an event's weight is the interval's
+    assert abs(noise.mean()) < 5 * expected / 20
+    assert abs(noise.std() / expected - 1) < 0.18
+    assert all(one.sem >= expected for one in released)
+    exact = release(estimator, rows, epsilon=1e4, delta=1e-5, noise=Simulated(0))[0]
+    assert exact.value == pytest.approx(plain.value, abs=0.01)
+    assert exact.sem == pytest.approx(plain.sem, rel=0.1)  # rewards are 0 or 1
+
+
+def test_what_is_published_together():
+    policy, price = (
+        privacy.guarantee(privacy.GaussianPrice(mu), privacy.events(), delta) for mu, delta in ((0.5, 1e-5), (0.3, 1e-6))
+    )
+    same, apart = together(policy, price, same_rewards=True), together(policy, price, same_rewards=False)
+    assert same.epsilon == policy.epsilon + price.epsilon
+    assert same.delta == pytest.approx(1.1e-5)
+    exact = privacy.gdp_epsilon(math.hypot(0.5, 0.3), 1.1e-5)
+    assert exact <= same.epsilon  # adding up is sound
+    assert apart.epsilon == max(policy.epsilon, price.epsilon)
+    assert not same.exact
+
+
+def test_a_released_evaluation_states_both():
+    log = logged(1_600)
+    options = {"batch_size": 100, "calibration": "exact"}
+    _, replayed = evaluate(log, "adaprivate-ts", "replay", options=options, release_epsilon=0.5)
+    assert not replayed.simulated
+    assert replayed.epsilon == pytest.approx(1.5, abs=2e-3)
+    assert replayed.delta == pytest.approx(2e-5)
+    _, apart = evaluate(log, "adaprivate-ts", "snips", options=options, release_epsilon=0.5)
+    assert apart.epsilon == pytest.approx(1, abs=1e-3)
+    with pytest.raises(InputError, match="to be private"):
+        evaluate(log, "lints", "ips", release_epsilon=1.0)
+    _, chance = evaluate(log, "random", "ips", release_epsilon=1.0)
+    assert chance.epsilon == pytest.approx(1, abs=1e-3)
+
+
+def test_decisions_of_a_log(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("action,reward,age\nred,1,0.5\nblue,0,2.0\nred,0,1.0\n")
+    arms = decisions(read_log(path))
+    assert arms.candidates.tolist() == [np.eye(2).tolist()]
+    assert arms.actions.tolist() == [1, 0, 1]
+    blocks = decisions(read_log(path, features=["age"]), context=True)
+    scale = math.sqrt(5)
+    assert blocks.candidates[1] * scale == pytest.approx(np.array([[2, 1, 0, 0], [0, 0, 2, 1]]))
+    assert blocks.chosen[0] * scale == pytest.approx([0, 0, 0.5, 1])
+    items = tmp_path / "items.parquet"
+    pl.DataFrame({"item": ["blue", "green", "red"], "x": [0.1, 0.2, 0.3], "name": ["a", "b", "c"]}).write_parquet(items)
+    shown = decisions(read_log(path), items=items)
+    assert shown.candidates.tolist() == [[[0.1], [0.2], [0.3]]]
+    assert shown.actions.tolist() == [2, 0, 2]
+    pl.DataFrame({"item": ["blue"], "x": [0.1]}).write_parquet(items)
+    with pytest.raises(InputError, match=r"actions=\['red'\] to be items"):
+        decisions(read_log(path), items=items)
