@@ -8,7 +8,11 @@ Then AdaPrivate-TS and -UCB (epsilon 1 for rewards) on features from MovieLens 1
 public features on the same rounds. All films are kept and 3 stars are taken off, for to choose films by their number of
 ratings or to take off the mean would be seen in the features. TS - UCB is in points of LinUCB, paired by seed; every seed
 has feature noise of its own. The people behind features and rewards are different ones here, so budgets do not add; for
-people in both, the last rows give the epsilon of features and one reward together (each at 1).
+people in both, the last row gives the epsilon of features and one reward together (each at 1).
+
+Over five seeds TS does not gain by private features: it stays 0.2 to 1.0 points behind UCB. Both earn more on features at
+epsilon 1 and 2 than on public ones, and less at 10. Why was not tested; features that are mostly noise differ less in
+length, and the published ridge of 1 suits public ones badly, so this is no praise of noise.
 """
 
 from __future__ import annotations

@@ -5,6 +5,11 @@ MovieLens 1M rated, so every candidate's reward is known and nothing is rejected
 stars, features from the other half of the people). So printed levels need not agree; orders and gaps are what can be
 compared. TS - UCB is paired. The last rows ask whether reward drops when the first noisy batch arrives (Sec 4.2).
 
+Random play earns 78 percent of LinUCB here: the learned share beside each level is the honest scale. Over 12 seeds UCB is
+0.3 to 0.5 points above TS at every epsilon, where the paper has TS ahead from epsilon 2 on, and no dip shows. Long feature
+vectors belong to popular films, which people like: always playing the longest earns 93 percent, and that is what the
+jointly private policy earns at epsilon 1, hardly more at 10.
+
 zCDP-Episodic as described spends its budget once an episode and is unsound; "sound" forgets instead. DGS-LinUCB and the
 jointly private policy decompose a matrix every round and run on two and four seeds. "Better features" (cut at
 the median norm, ten dimensions) and the centre were chosen on this world when the noise-aware policies were made.
