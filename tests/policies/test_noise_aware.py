@@ -101,7 +101,7 @@ class Literal:
         self.noise, self.events, self.rows, self.priors = noise, [], [], set()
         self.mean, self.cov = np.zeros(len(self.prior)), np.linalg.inv(self.prior)
         self.scale, self.fade = getattr(s, "v", getattr(s, "alpha", 0.0)), getattr(s, "fading", 0.0)
-        self.width = max(1.0, self.scale) if self.scale else 0.0
+        self.width = max(0.5, self.scale) if self.scale else 0.0
         self.normals = np.empty(2000 * len(self.prior))
         _normals(words.copy(), self.normals)
 
@@ -153,7 +153,7 @@ class Literal:
         self.cov = np.linalg.inv(prior + H.T @ np.linalg.inv(M) @ H)
         self.mean = self.cov @ H.T @ np.linalg.solve(M, statistic)
         last = next(bound for bound in self.bounds if bound >= self.ends[k])
-        self.width = min(self.scale * (last / self.ends[k]) ** self.fade, max(1.0, self.scale))
+        self.width = min(self.scale * (last / self.ends[k]) ** self.fade, max(0.5, self.scale))
 
     def fitted(self, statistic, H, M):
         """The prior under which the statistic is likeliest, k halvings or doublings costing k^2 / 2."""
