@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed
-	$(BIN)/adaprivate reproduce noise-aware --quick --seeds 12 --out demo
+	$(BIN)/adaprivate reproduce noise-aware --quick --out demo
 	$(BIN)/adaprivate reproduce table1 --out demo
 	$(BIN)/adaprivate reproduce claims --out demo
 	$(BIN)/adaprivate reproduce prefix-noise --out demo

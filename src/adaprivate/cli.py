@@ -250,6 +250,9 @@ def evaluate(
     for key in values:
         offered = {known for name in policy for known in policies.options(name)} - {"epsilon", "delta", "rounds"}
         check.expect(key in offered, "option", key, "in {" + ", ".join(sorted(offered)) + "}")
+    budgets = sum(len(epsilon) if "epsilon" in policies.options(name) else 1 for name in policy)
+    if release_epsilon is not None and budgets > 1:
+        raise InputError(f"Expected policies x epsilons={budgets} == 1 with --release-epsilon: every release adds up.")
     for name in policy:
         known = policies.options(name)
         shared = {key: value for key, value in {**values, "delta": delta}.items() if key in known}

@@ -92,13 +92,13 @@ class Literal:
         self.ends, size = [], s.batch_size
         while sum(self.ends[-1:]) + math.floor(size) <= self.bounds[-1]:
             self.ends.append(sum(self.ends[-1:]) + math.floor(size))
-            size *= s.growth
+            size *= s.growth if self.ends[-1] <= self.bounds[0] else max(s.growth, 1.1)
         matrices = [epoch.strategy.matrix() for epoch in s.epochs]
         self.C = block_diag(*(C / np.linalg.norm(C, axis=0).max() for C in matrices))
         self.sigma = privacy.gaussian_sigma(s.epsilon, s.delta)
         whole = np.diag([1 / (1 - s.intercept**2)] * self.d + [s.intercept**-2 for _ in range(self.bias)])
         self.W = whole if s.catalogue is None else s.shape.covariance
-        self.noise, self.events, self.rows, self.priors = noise, [], [], set()
+        self.noise, self.events, self.whole, self.rows, self.priors = noise, [], [], [], set()
         self.mean, self.cov = np.zeros(len(self.prior)), np.linalg.inv(self.prior)
         self.scale, self.fade = getattr(s, "v", getattr(s, "alpha", 0.0)), getattr(s, "fading", 0.0)
         self.width = max(0.5, self.scale) if self.scale else 0.0
@@ -118,9 +118,11 @@ class Literal:
     def learn(self, e, reward):
         if self.settings.name == "noise-aware-ucb":  # the batch's rewards are foreseen, unclipped
             self.cov = np.linalg.inv(np.linalg.inv(self.cov) + np.outer(e, e) / self.settings.reward_variance)
+        whole = e
         if self.settings.catalogue is not None:
             e = e / max(1, math.sqrt(e @ np.linalg.inv(self.W) @ e))
         self.events.append((len(self.rows), e, reward - self.settings.centre))
+        self.whole.append(whole)
         if len(self.rows) < len(self.ends) and len(self.events) == self.ends[len(self.rows)]:
             self.release()
             return True
@@ -143,12 +145,13 @@ class Literal:
         w, g, R = self.weights(k)
         a = self.C[: k + 1, : k + 1].T @ w
         G = [sum(np.outer(e, e) for j, e, _ in self.events if j == batch) for batch in range(k + 1)]
-        H = sum(a[j] * R[k, j] * G[j] for j in range(k + 1))
+        pairs = zip(self.events, self.whole, strict=True)  # the mean reward is theta'e, e as it was before clipping
+        H = sum(a[j] * R[k, j] * np.outer(e, whole) for (j, e, _), whole in pairs)
         M = v * sum(a[j] ** 2 * G[j] for j in range(k + 1)) + (w @ w) * self.sigma**2 * self.W
         change = (a * g) @ (R - np.outer(R[k], R[k])) @ (a * g) / self.ridge
         M += change / ((a * R[k]) @ g) ** 2 * H @ H.T
         statistic = w @ self.rows
-        prior = self.fitted(statistic, H, M) if self.settings.adapt_ridge else self.prior
+        prior = self.fitted(statistic, H, M) if self.settings.adapt_ridge and self.settings.memory is None else self.prior
         self.priors.add(prior[0, 0])
         self.cov = np.linalg.inv(prior + H.T @ np.linalg.inv(M) @ H)
         self.mean = self.cov @ H.T @ np.linalg.solve(M, statistic)
@@ -390,8 +393,10 @@ def test_every_item_of_the_catalogue_lies_in_the_ellipsoid(intercept):
     flat = np.array([[0.5, 0.1, 0.0], [0.2, 0.9, 0.0]])  # no item points along the third axis
     for items in (np.array(ITEMS), flat, rng.standard_normal((200, 3)) * [1, 0.1, 0.01], 5 * np.eye(3)):
         plan = settings(catalogue=items, intercept=intercept)
-        events = np.hstack([items, np.ones((len(items), 1))]) if intercept else items
-        squares = np.einsum("ni,ij,nj->n", events, np.linalg.inv(plan.shape.covariance), events)
+        playable = items / np.maximum(1, np.linalg.norm(items, axis=1, keepdims=True))
+        events = np.hstack([playable, np.ones((len(items), 1))]) if intercept else playable
+        squares = np.array([np.sum(plan.shape.whiten(event) ** 2) for event in events])
+        np.testing.assert_allclose(plan.shape.covariance, plan.shape.root @ plan.shape.root.T)
         assert squares.max() <= 1 + 1e-9
         assert squares.max() >= 1 - 1e-2  # nor is there more noise than needed
         assert plan.participation.conditions[-1] == "catalogue"
@@ -618,15 +623,15 @@ def test_settings_are_checked(name):
         ({"noise": "honaker"}, r"Expected noise='honaker' in \{"),
         ({"centre": 1.5}, r"Expected centre=1\.5 >= 0 and <= 1"),
         ({"intercept": -0.1}, r"Expected intercept=-0\.1 >= 0"),
-        ({"intercept": 1.0}, r"Expected intercept=1\.0 < 1"),
-        ({"ridge": 0.0}, r"Expected ridge=0\.0 > 0"),
+        ({"intercept": 1.0}, r"Expected intercept=1\.0 == 0, or >= 0\.001 and < 1"),
+        ({"ridge": 0.0}, r"Expected ridge=0\.0 >= 1e-09"),
         ({"adapt_ridge": 1}, r"Expected adapt_ridge=1 to be a bool"),
         ({"reward_variance": 0.3}, r"Expected reward_variance=0\.3 > 0 and <= 0\.25"),
         ({"horizon": 0}, r"Expected horizon=0 >= 1"),
         ({"memory": 0}, r"Expected memory=0 > 0"),
         ({"memory": math.inf}, r"Expected memory=inf to be finite"),
         ({"catalogue": ((0.1, 0.2),)}, r"Expected catalogue\.shape=\(1, 2\) == \(\*, 3\)"),
-        ({"catalogue": np.zeros((0, 3))}, r"Expected catalogue\.shape=\(0, 3\) to hold at least one item"),
+        ({"catalogue": np.zeros((0, 3))}, r"Expected catalogue=\[\] to hold an item other than 0"),
         ({"catalogue": ((0.1, math.nan, 0.0),)}, r"Expected catalogue\[0, 1\]=nan to be finite"),
         ({"rounds": 5000, "batch_size": 1, "growth": 1.0}, r"Expected batches=\d+ <= 2048 \(a larger batch_size"),
     ):

@@ -130,7 +130,10 @@ def test_fixed_arms():
     rng = np.random.default_rng(0)
     for _ in range(40):
         policy.learn(policy.decide(np.eye(D)), float(rng.uniform() < 0.5))
-    found = policy.propensities(np.eye(D))
+    with pytest.raises(InputError, match="to choose by what it released"):  # its means are raw: only sampling hides them
+        policy.propensities(np.eye(D))
+    found = choice_probabilities(policy.state, np.eye(D)[None])
+    found = found._replace(probability=found.probability[0])
     theta = policy.state.values[0] + policy.state.values[1] * rng.standard_normal((200_000, D))
     counted = np.bincount(theta.argmax(axis=1), minlength=D) / 200_000
     assert found.probability == pytest.approx(counted, abs=6e-3)
@@ -165,8 +168,11 @@ def test_observing_is_learning():
         other.observe(decision.features, 1.0)
     with pytest.raises(InputError, match="reward=2"):
         one.observe(decision.features, 2)
-    with pytest.raises(InputError, match="unit vectors"):
-        learned("thompson", rounds=0).observe(np.full(D, 0.2), 1.0)
+    arms = learned("thompson", rounds=0)
+    with pytest.raises(InputError, match="not to be one on fixed arms"):
+        arms.observe(np.eye(D)[0], 1.0)
+    with pytest.raises(InputError, match="not to be one on fixed arms: its draws are paid for"):
+        arms.withdraw(arms.decide(np.eye(D)))
 
 
 def test_only_the_newest_decision_is_withdrawn():
@@ -177,4 +183,7 @@ def test_only_the_newest_decision_is_withdrawn():
     assert policy.open_decision is None
     with pytest.raises(InputError, match="to be the newest"):
         policy.withdraw(decision)
-    policy.learn(policy.decide(candidates), 1.0)
+    other = policy.decide(candidates)
+    with pytest.raises(InputError, match="open decision"):  # of the same round, and taken back
+        policy.learn(decision, 1.0)
+    policy.learn(other, 1.0)

@@ -145,6 +145,8 @@ def _columns(file: File, table: pl.DataFrame, wanted: Sequence[str], taken: Sequ
     for beginning in wanted:
         exact = [beginning] if beginning in table.columns else []
         matching = exact or [name for name in table.columns if name.startswith(beginning) and name not in taken]
+        if beginning in taken:
+            raise InputError(f"Expected features={beginning!r} not to be the action, the reward or the propensity.")
         if not matching:
             fault(file, 1, beginning, table.columns[:8], "to name this column, or columns that begin so")
         found += [name for name in matching if name not in found]

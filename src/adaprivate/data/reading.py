@@ -26,6 +26,10 @@ VERSION = 1
 _WHOLE = (1 << 31) - 1
 
 
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
+"""What a damaged, encrypted or unusual archive provokes."""
+
+
 class Column(NamedTuple):
     """A column of a file: its name, the type of its values, and the bounds they keep to."""
 
@@ -71,7 +75,7 @@ class File(NamedTuple):
         try:
             with self.open() as stream:
                 return stream.read()
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        except _BROKEN as error:
             raise InputError(f"Expected {self} to unpack: {error}.") from None
 
 
@@ -97,8 +101,11 @@ def fault(
 
 def head(file: File, lines: int = 2) -> list[str]:
     """The first lines, without their ends."""
-    with file.open() as stream:
-        return [stream.readline(1 << 20).decode("utf-8", "replace").rstrip("\r\n") for _ in range(lines)]
+    try:
+        with file.open() as stream:
+            return [stream.readline(1 << 20).decode("utf-8", "replace").rstrip("\r\n") for _ in range(lines)]
+    except _BROKEN as error:
+        raise InputError(f"Expected {file} to unpack: {error}.") from None
 
 
 def read_text(file: File, columns: Sequence[Column], separator: str, *, header: bool = False) -> pl.DataFrame:

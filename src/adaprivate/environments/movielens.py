@@ -51,6 +51,7 @@ def _split(path: str, least_ratings: int, films: int | None) -> Split:
 class MovieLens(RecordedRatings):
     """Films that people of a MovieLens set rated; ``candidates`` films a round, reward 1 for at least 4 of 5 stars.
 
+    The list of films that anyone rated is taken to be public, also where ratings are private.
     least_ratings: by training people, for a film to be known; it must be 0 where their ratings are private. films: only
     so many, those with the smallest numbers.
     """

@@ -82,6 +82,13 @@ def evaluate(
     learned = math.floor(len(log) * share) if rounds is None else check.whole("rounds", rounds, at_least=1)
     check.expect(replayed or len(log) - learned >= 2, "rows to evaluate on", len(log) - learned, ">= 2")
     settings = policies.settings(policy, {"dimension": log.dimension, "rounds": max(learned, 1), **(options or {})})
+    statement = settings.guarantee()
+    by_event = statement is None or statement.epsilon == 0 or statement.unit == "event"
+    check.expect(by_event, "policy", policy, "to protect rewards: contexts of a log are taken as public")
+    fixed = getattr(settings, "fixed_arms", False)
+    check.expect(
+        not fixed, "policy", policy, "to choose by features (on fixed arms: unit vectors), not a policy on fixed arms"
+    )
     if release_epsilon is not None:
         check.expect(estimator in RELEASED, "estimator", estimator, f"in {{{', '.join(RELEASED)}}} to be released")
         private = isinstance(settings, ReleasingPolicy) or settings.name == "random"

@@ -12,7 +12,7 @@ import numpy as np
 
 from adaprivate import check, mechanisms, privacy
 from adaprivate.check import Floats
-from adaprivate.mechanisms import EventSum, Noise, PrefixSum
+from adaprivate.mechanisms import EventSum, Noise, PrefixSum, Secure
 from adaprivate.mechanisms.noise import SimulatedReplicas
 from adaprivate.policies.both import design_mechanism, with_design
 from adaprivate.policies.linear import BATCH, COORDINATES, DECAY, PRIOR, STATISTIC, WIDTH, Integers, LinearState, fresh
@@ -192,7 +192,7 @@ class BatchedPolicy(ReleasingPolicy):
         own = ("exact-noise", "secret-noise") if exact_noise else ()
         nominal = None if self.calibration == "exact" else self.epsilon
         return privacy.guarantee(
-            self.price(),
+            self.mechanism(Secure()).price if exact_noise else self.price(),
             privacy.events(),
             self.delta,
             enforced=("reward-range", "feature-norm", "one-batch", "public-schedule", *own),

@@ -16,7 +16,7 @@ import numpy as np
 
 from adaprivate import check, mechanisms, privacy
 from adaprivate.check import Floats
-from adaprivate.mechanisms import EventSum, Noise, Shape, Simulated, Strategy
+from adaprivate.mechanisms import EventSum, Noise, Secure, Shape, Simulated, Strategy
 from adaprivate.mechanisms.catalogue import ShapedRows
 from adaprivate.mechanisms.informative import LARGEST, Informative, Reader
 from adaprivate.mechanisms.noise import SimulatedReplicas
@@ -103,7 +103,8 @@ class NoiseAwarePolicy(ReleasingPolicy):
         check.one_of("noise", self.noise, square_strategies())
         check.real("centre", self.centre, at_least=0, at_most=1)
         check.real("intercept", self.intercept, at_least=0)
-        check.expect(self.intercept < 1, "intercept", self.intercept, "< 1")
+        fits = self.intercept == 0 or 1e-3 <= self.intercept < 1
+        check.expect(fits, "intercept", self.intercept, "== 0, or >= 0.001 and < 1")
         if self.ridge is not None:
             check.real("ridge", self.ridge, at_least=1e-9, at_most=1e9)
         check.kind("adapt_ridge", self.adapt_ridge, bool)
@@ -160,7 +161,9 @@ class NoiseAwarePolicy(ReleasingPolicy):
         features = 1 / math.sqrt(1 - self.intercept**2)
         if self.catalogue is None:
             return Shape(np.diag([features] * self.dimension + ([1 / self.intercept] if self.intercept else [])))
-        items = np.array([self.event(np.array(item)) for item in self.catalogue])
+        rows = np.array(self.catalogue)
+        rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)  # as decisions clip them
+        items = np.array([self.event(row) for row in rows])
         return Shape.for_catalogue(items)
 
     def event(self, features: Floats) -> Floats:
@@ -264,6 +267,7 @@ class NoiseAwarePolicy(ReleasingPolicy):
             vectors=np.zeros((4, size)),
             sums=np.zeros((count + 1, size)),
             designs=np.zeros((count + 1, size, size)),
+            crosses=np.zeros((count + 1 if self.catalogue else 0, size, size)),
             rows=np.zeros((count, size)),
             noise=noise,
             **self.tables._asdict(),
@@ -278,7 +282,7 @@ class NoiseAwarePolicy(ReleasingPolicy):
                     self.reward_variance,
                     self.prior_precision,
                     intercept,
-                    float(self.adapt_ridge),
+                    float(self.adapt_ridge and self.memory is None),  # change over time is measured by the public ridge
                     float(self.foresees),
                 ]
             ),
@@ -305,7 +309,7 @@ class NoiseAwarePolicy(ReleasingPolicy):
         """The state of a shorter plan, with room for the batches of this one."""
         grown = self.start(noise)
         kept = {}
-        for field in ("root", "vectors", "sums", "designs", "rows", "numbers", "counts"):
+        for field in ("root", "vectors", "sums", "designs", "crosses", "rows", "numbers", "counts"):
             new, old = getattr(grown, field), getattr(state, field)
             new[tuple(slice(length) for length in old.shape)] = old
             kept[field] = new
@@ -317,16 +321,19 @@ class NoiseAwarePolicy(ReleasingPolicy):
         base = privacy.events()
         return base if self.catalogue is None else dataclasses.replace(base, conditions=(*base.conditions, "catalogue"))
 
-    def price(self) -> privacy.Price:
-        """What one reward pays over the whole run: it enters one batch of one epoch."""
-        return privacy.GaussianPrice(1 / self.noise_multiplier, exact=all(e.strategy.attained(1) for e in self.epochs))
+    def price(self, *, exact_noise: bool = False) -> privacy.Price:
+        """What one reward pays over the whole run: it enters one batch of one epoch; with exact noise, its slack too."""
+        prices = [self.mechanism_for(e.first, Secure() if exact_noise else Simulated(0)) for e in self.epochs]
+        slack = max((m.inner.price.slack for m in prices if m is not None), default=0.0)
+        exact = all(epoch.strategy.attained(1) for epoch in self.epochs)
+        return privacy.GaussianPrice(1 / self.noise_multiplier, slack, exact)
 
     def guarantee(self, *, exact_noise: bool = False) -> Guarantee:
         """What the policy promises; with simulated noise, that it be exact and secret is left to the caller."""
         own = ("exact-noise", "secret-noise") if exact_noise else ()
         shaped = () if self.catalogue is None else ("catalogue",)
         return privacy.guarantee(
-            self.price(),
+            self.price(exact_noise=exact_noise),
             self.participation,
             self.delta,
             enforced=("reward-range", "feature-norm", "one-batch", "public-schedule", *shaped, *own),

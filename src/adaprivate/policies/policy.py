@@ -86,6 +86,8 @@ class Policy:
         """How many batches have been released."""
         self._waiting: dict[int, tuple[Decision, Floats]] = {}
         """The open decisions by their rounds, and their features, out of the caller's reach."""
+        self._withdrew = False
+        """Whether a decision was taken back, so that another has its number."""
         self._rewards: dict[int, float] = {}
         """Rewards that wait for their decision's window to close."""
         self._seed = secrets.randbits(128) if seed is None else check.whole("seed", seed, at_least=0)
@@ -173,6 +175,10 @@ class Policy:
 
         For linear policies that sample or take the best score. Nothing changes: a decision made next is not affected.
         """
+        released = not isinstance(self.settings, SamplingPolicy)
+        check.expect(
+            released, "policy", self.settings.name, "to choose by what it released, for its probabilities to be public"
+        )
         offered = check.floats("candidates", candidates, (None, self._dimension))
         check.expect(len(offered) > 0, "candidates.shape", offered.shape, f"== (K, {self._dimension}) with K >= 1")
         norms = np.linalg.norm(offered, axis=1, keepdims=True)
@@ -182,18 +188,22 @@ class Policy:
 
     def withdraw(self, decision: Decision) -> None:
         """Take back the newest decision, as if it had not been asked for: what it chose was not shown to anyone."""
+        check.expect(
+            self._arms is None, "policy", self.settings.name, "not to be one on fixed arms: its draws are paid for"
+        )
+        check.expect(self.reward_window == 0, "reward_window", self.reward_window, "== 0 to withdraw a decision")
         newest = type(decision) is Decision and decision.round == self.decided - 1 and decision.round in self._waiting
         check.expect(newest and decision.round not in self._rewards, "decision", decision, "to be the newest, and open")
         del self._waiting[decision.round]
         self.decided -= 1
+        self._withdrew = True
 
     def observe(self, features: object, reward: float) -> None:
         """Learn the reward (0 to 1) of a decision that someone else made, from the features of what was chosen."""
+        check.expect(self._arms is None, "policy", self.settings.name, "not to be one on fixed arms: it chooses for itself")
+        check.expect(self.reward_window == 0, "reward_window", self.reward_window, "== 0 to observe others' decisions")
         check.expect(not self._waiting, "open decisions", len(self._waiting), "== 0")
         vector = check.floats("features", features, (self._dimension,)).copy()
-        if self._arms is not None:
-            known = bool((vector == self._arms).all(axis=1).any())
-            check.expect(known, "features", vector.tolist(), "to be one of the unit vectors: the arms are fixed")
         value = check.real("reward", reward, at_least=0, at_most=1)
         norm = float(np.linalg.norm(vector))
         if norm > 1 + 5e-10:
@@ -228,7 +238,7 @@ class Policy:
     def learn(self, decision: Decision, reward: float | None) -> None:
         """Learn the reward (0 to 1) of an open decision; ``None`` when there is none: it counts as the public centre."""
         number = decision.round if type(decision) is Decision else None
-        if number not in self._waiting:
+        if number not in self._waiting or (self._withdrew and self._waiting[number][0] is not decision):
             expected = f"== {self.round}, that of the open decision" if self._waiting else "to be an open decision"
             raise check.InputError(f"Expected decision.round={number!r} {expected}.")
         if type(reward) is float and 0.0 <= reward <= 1.0:
@@ -366,7 +376,11 @@ def _loaded(about: dict[str, Any], stored: dict[str, Array]) -> Policy:
                 leaf = np.array([int(v) for v in leaf.ravel()], dtype=object).reshape(leaf.shape)
             yield leaf
 
+    planned = loaded.state
     loaded.state = _rebuilt(loaded.state, part("state"), same_shape=True)
+    for field in {"encoder", "row_covariance", "ends"} & set(loaded.state._fields):  # rows to come must fit those released
+        same = np.array_equal(getattr(loaded.state, field), getattr(planned, field))
+        check.expect(same, f"stored {field}", "another one", "to be what these settings give on this machine")
     loaded._rng = _rebuilt(loaded._rng, part("rng"), same_shape=True)
     loaded.round, loaded.version = check.whole("round", about["round"]), check.whole("version", about["version"])
     loaded.clipped = check.whole("clipped", about["clipped"])

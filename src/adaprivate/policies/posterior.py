@@ -41,6 +41,8 @@ class PosteriorState(NamedTuple):
     """Each batch's sum of (reward - centre) e (batches + 1, D), the last for rounds after all batches: private."""
     designs: Floats
     """Each batch's sum of e e' (batches + 1, D, D)."""
+    crosses: Floats
+    """Each batch's sum of clipped e times unclipped e', where events may have to be clipped; else empty."""
     rows: Floats
     """The noisy rows as released (batches, D)."""
     noise: Floats
@@ -147,7 +149,7 @@ def take_in_row(state: PosteriorState) -> None:
         for i in range(size):
             statistic[i] += w * state.rows[j, i]
             for m in range(size):
-                H[i, m] += relevant * state.designs[j, i, m]
+                H[i, m] += relevant * (state.crosses[j, i, m] if state.crosses.shape[0] > 0 else state.designs[j, i, m])
                 M[i, m] += a * a * state.designs[j, i, m]
     M = state.numbers[REWARD_VARIANCE] * M + spread * state.row_covariance
     if state.drift[k] > 0.0:
@@ -225,10 +227,12 @@ def count_event(state: PosteriorState, features: Floats, reward: float) -> None:
             for j in range(size):
                 total += state.whitener[i, j] * e[j]
             square += total * total
-        if square > 1.0:
-            shrink = 1.0 / math.sqrt(square)
+        shrink = 1.0 / math.sqrt(square) if square > 1.0 else 1.0
+        for i in range(size):
             for j in range(size):
-                e[j] *= shrink
+                state.crosses[k, i, j] += shrink * e[i] * e[j]
+        for j in range(size):
+            e[j] *= shrink
     weight = reward - state.numbers[CENTRE]
     for i in range(size):
         state.sums[k, i] += weight * e[i]

@@ -218,7 +218,8 @@ def gaussian_best(means: Floats, factors: Floats, *, draws: int = 512, seed: int
         values, basis = np.linalg.eigh(factors @ factors.swapaxes(1, 2))
         factors = np.ascontiguousarray(basis * np.sqrt(np.maximum(values, 0.0))[:, None, :])
     _by_drawing(means, factors, draws, streams(seed, PROPENSITY_PURPOSE), out)
-    return Propensities(out, np.sqrt(out * (1 - out) / draws))
+    spread = np.maximum(out * (1 - out), 1 / draws)  # all draws alike do not make it certain
+    return Propensities(out, np.sqrt(spread / draws))
 
 
 _CERTAIN = (
