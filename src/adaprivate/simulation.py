@@ -144,7 +144,12 @@ def run_all(
             policy.dimension == environment.dimension, "dimension", policy.dimension, f"== {environment.dimension}"
         )
         fits = not getattr(policy, "fixed_arms", False) or getattr(environment, "fixed_arms", False)
-        check.expect(fits, "environment", environment.name, f"to offer the same arms every round: {policy.name} needs that")
+        check.expect(
+            fits,
+            "environment",
+            environment.name,
+            f"to offer the same arms every round, as bernoulli-arms does: {policy.name} needs that",
+        )
         _compile(policy, environment)
     jobs = check.whole("jobs", jobs if jobs is not None else os.cpu_count() or 1, at_least=1)
     size = max(1, min(CHUNK, len(seeds) * len(chosen) // (4 * jobs)))

@@ -19,6 +19,8 @@ from adaprivate.check import Array, Floats, InputError
 from adaprivate.data.reading import Column, File, checked, fault, read_parquet
 
 OPEN_BANDIT = {"item_id", "position", "click", "propensity_score"}
+MOST_TEXTS = 100
+"""A column of texts with more different values is not taken for a context."""
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
 
 
@@ -162,6 +164,8 @@ def context_of(file: File, table: pl.DataFrame, columns: Sequence[str], of: str)
         if values.dtype in _TEXT:
             texts = values.cast(pl.String).fill_null("").to_numpy()
             known = np.unique(texts)
+            if len(known) > MOST_TEXTS:
+                fault(file, None, name, len(known), f"different texts, at most {MOST_TEXTS} (or one cell is not a number)")
             parts.append((texts[:, None] == known[None, :]).astype(np.float64))
             names += [f"{name}={value}" for value in known]
         else:

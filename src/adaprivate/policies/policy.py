@@ -240,6 +240,8 @@ class Policy:
         number = decision.round if type(decision) is Decision else None
         if number not in self._waiting or (self._withdrew and self._waiting[number][0] is not decision):
             expected = f"== {self.round}, that of the open decision" if self._waiting else "to be an open decision"
+            if self._waiting and self.reward_window:
+                expected = f"to be open: rounds {self.round} to {self.decided - 1} are (reward_window={self.reward_window})"
             raise check.InputError(f"Expected decision.round={number!r} {expected}.")
         if type(reward) is float and 0.0 <= reward <= 1.0:
             value = reward
