@@ -522,7 +522,7 @@ def test_missing_and_late_rewards_are_the_centre_and_move_no_release():
     for t in range(90):
         decision, lost = gaps.decide(candidates[t]), t % 3 == 0
         if late is not None and t % 3 == 0:
-            with pytest.raises(InputError, match=rf"Expected decision\.round={late.round} to be open: rounds {gaps.round} to"):
+            with pytest.raises(InputError, match=rf"Expected decision\.round={late.round} to be open: rounds {gaps.round}"):
                 gaps.learn(late, 1.0)  # three more were made since: too late
         late = decision if lost else late
         if not lost:
