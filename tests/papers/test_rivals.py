@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from matplotlib.figure import Figure
 
 from adaprivate import experiments, policies, privacy
 from adaprivate.experiments import _synthetic, leaderboard, table6
@@ -148,7 +149,7 @@ def test_notions_are_listed_apart_and_the_best_of_each_first():
 
 
 def test_the_plot_names_every_unit_on_its_axis():
-    figure_axes = pytest.importorskip("matplotlib.figure").Figure().subplots()
+    figure_axes = Figure().subplots()
     leaderboard.plot([row("a", "local, replace", 90.0), row("b", "event, replace", 10.0)], figure_axes)
     label = figure_axes.get_xlabel()
     assert "local, replace" in label

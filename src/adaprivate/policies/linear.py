@@ -150,12 +150,12 @@ def sample_parameter(state: LinearState, rng: Streams) -> None:
 
 @kernel
 def highest(candidates: Floats, theta: Floats) -> int:
-    """The candidate with the largest score, the first among equals."""
+    """The candidate with the largest score, the first among equals; theta may go on beyond the features."""
     best = 0
     top = -np.inf
     for a in range(candidates.shape[0]):
         score = 0.0
-        for j in range(theta.shape[0]):
+        for j in range(candidates.shape[1]):
             score += candidates[a, j] * theta[j]
         if score > top:
             top = score

@@ -323,8 +323,12 @@ class NoiseAwarePolicy(ReleasingPolicy):
 
     def price(self, *, exact_noise: bool = False) -> privacy.Price:
         """What one reward pays over the whole run: it enters one batch of one epoch; with exact noise, its slack too."""
-        prices = [self.mechanism_for(e.first, Secure() if exact_noise else Simulated(0)) for e in self.epochs]
-        slack = max((m.inner.price.slack for m in prices if m is not None), default=0.0)
+        slack = 0.0
+        for epoch in self.epochs if exact_noise else []:
+            rows = NoisyRows(
+                epoch.strategy, dimension=self.shape.dimension, noise_multiplier=self.noise_multiplier, noise=Secure()
+            )
+            slack = max(slack, rows.price.slack)
         exact = all(epoch.strategy.attained(1) for epoch in self.epochs)
         return privacy.GaussianPrice(1 / self.noise_multiplier, slack, exact)
 

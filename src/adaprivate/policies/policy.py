@@ -255,7 +255,10 @@ class Policy:
         self._rewards[number] = value
 
     def finish(self) -> None:
-        """Count every open decision now; those without a reward count as the public centre."""
+        """Count every open decision now; those without a reward count as the public centre.
+
+        When to call it must not depend on rewards: a batch may end with it.
+        """
         while self._waiting:
             self._count(self.round, self._rewards.pop(self.round, self._centre))
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, borrowed, entry, kernel, normal
-from adaprivate.policies.linear import Integers
+from adaprivate.policies.linear import Integers, highest
 from adaprivate.policies.protocol import selects, updates
 
 # rows of PosteriorState.vectors
@@ -95,21 +95,6 @@ def rotate_extended(root: Floats, features: Floats, out: Floats) -> None:
         x = features[i]
         for j in range(size):
             out[j] += root[i, j] * x
-
-
-@kernel
-def best_scored(candidates: Floats, theta: Floats) -> int:
-    """The candidate with the largest score, the first among equals; the intercept is the same for all."""
-    best = 0
-    top = -np.inf
-    for a in range(candidates.shape[0]):
-        score = 0.0
-        for j in range(candidates.shape[1]):
-            score += candidates[a, j] * theta[j]
-        if score > top:
-            top = score
-            best = a
-    return best
 
 
 @numba.njit(nogil=True)  # type: ignore[untyped-decorator]
@@ -278,7 +263,7 @@ def _thompson(state: PosteriorState, candidates: Floats, rng: Streams) -> int:
         for j in range(size):
             total += root[i, j] * z[j]
         theta[i] = total
-    return best_scored(candidates, theta)
+    return highest(candidates, theta)
 
 
 @selects.of(PosteriorOptimisticState)
@@ -302,7 +287,7 @@ def _optimistic(state: PosteriorState, candidates: Floats, rng: Streams) -> int:
 
 @selects.of(PosteriorGreedyState)
 def _greedy(state: PosteriorState, candidates: Floats, rng: Streams) -> int:
-    return best_scored(candidates, state.vectors[MEAN])
+    return highest(candidates, state.vectors[MEAN])
 
 
 @updates.of(PosteriorThompsonState)

@@ -10,27 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from adaprivate import check
-from adaprivate.policies.arms.base import PureArmPolicy
-from adaprivate.policies.arms.lazy import ADAP_KLUCB, LazyPolicy
+from adaprivate.policies.arms.lazy import ADAP_KLUCB, PureLazyPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaPKLUCB(LazyPolicy, PureArmPolicy):
+class AdaPKLUCB(PureLazyPolicy):
     """The largest q with kl(mean + bonus log t / (epsilon n), q) <= bonus log t / n, held until pulls have doubled."""
 
     name: ClassVar[str] = "adap-klucb"
     rule: ClassVar[int] = ADAP_KLUCB
     holds: ClassVar[bool] = True
     bonus: float = 3.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.real("bonus", self.bonus, above=0)
-
-    @property
-    def index_numbers(self) -> tuple[float, float]:
-        return self.bonus, self.epsilon
 
 
 EXAMPLES = (AdaPKLUCB(dimension=4, rounds=60),)

@@ -10,27 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from adaprivate import check
-from adaprivate.policies.arms.base import PureArmPolicy
-from adaprivate.policies.arms.lazy import LAZY_UCB, LazyPolicy
+from adaprivate.policies.arms.lazy import LAZY_UCB, PureLazyPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnytimeLazyUCB(LazyPolicy, PureArmPolicy):
+class AnytimeLazyUCB(PureLazyPolicy):
     """The largest mean + sqrt(bonus log t / n) + bonus log t / (epsilon n), means from the newest buffer of 1, 2, 4 ..."""
 
     name: ClassVar[str] = "anytime-lazy-ucb"
     rule: ClassVar[int] = LAZY_UCB
     holds: ClassVar[bool] = False
     bonus: float = 4.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.real("bonus", self.bonus, above=0)
-
-    @property
-    def index_numbers(self) -> tuple[float, float]:
-        return self.bonus, self.epsilon
 
 
 EXAMPLES = (AnytimeLazyUCB(dimension=4, rounds=60),)

@@ -13,9 +13,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, kernel, uniform
-from adaprivate.policies.arms.base import ArmPolicy, ArmState, arm_of, beta, clipped
+from adaprivate.policies.arms.base import ArmPolicy, ArmState, PureArmPolicy, arm_of, beta, clipped
 from adaprivate.policies.protocol import selects, updates
 
 # rows of values: the released mean, the sum in the buffer
@@ -130,3 +131,18 @@ class LazyPolicy(ArmPolicy):
             numbers=np.array(self.index_numbers),
             counts=np.array([0, self.rule, self.holds, -1], dtype=np.int64),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PureLazyPolicy(LazyPolicy, PureArmPolicy):
+    """A lazy policy with Laplace noise: the constant of its index is a setting, its budget epsilon."""
+
+    bonus: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.real("bonus", self.bonus, above=0)
+
+    @property
+    def index_numbers(self) -> tuple[float, float]:
+        return self.bonus, self.epsilon
