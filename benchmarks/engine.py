@@ -21,7 +21,7 @@ from scipy.linalg import solve_triangular
 from adaprivate import environments, policies
 from adaprivate.compiled import _FAST, below, normal, streams, uniform
 from adaprivate.experiments import table1, table2
-from adaprivate.policies.policy import Policy
+from adaprivate.policies.core.policy import Policy
 from adaprivate.simulation import policy_settings, run_all, run_one
 
 D, K, SEED = 20, 5, 1

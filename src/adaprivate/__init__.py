@@ -9,7 +9,7 @@ from adaprivate import privacy
 
 if TYPE_CHECKING:
     from adaprivate import environments, mechanisms, policies
-    from adaprivate.policies.policy import load, policy
+    from adaprivate.policies.core.policy import load, policy
     from adaprivate.simulation import simulate
 
 __version__ = "0.1.0"
@@ -20,8 +20,8 @@ _LAZY = {
     "environments": "adaprivate.environments",
     "mechanisms": "adaprivate.mechanisms",
     "policies": "adaprivate.policies",
-    "policy": "adaprivate.policies.policy",
-    "load": "adaprivate.policies.policy",
+    "policy": "adaprivate.policies.core.policy",
+    "load": "adaprivate.policies.core.policy",
     "simulate": "adaprivate.simulation",
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adaprivate import check, environments, privacy
-from adaprivate.policies.arms.sampling import COMMITTED, SamplingPolicy
+from adaprivate.policies.arms.sampling import COMMITTED, SamplingSettings
 from adaprivate.simulation import mean_sem, policy_settings, run_all
 
 BUDGETED = ("filtered-thompson", "modified-thompson", "adac-ucb")
@@ -128,7 +128,7 @@ def _options(name: str, epsilon: float, delta: float) -> Mapping[str, Any]:
 
 def _parameters(policy: Any) -> dict[str, float]:
     """What the policy chose, or was published with."""
-    if isinstance(policy, SamplingPolicy):
+    if isinstance(policy, SamplingSettings):
         prepulls, variance = policy.pair
         return {"eta": policy.budget, "prepulls": prepulls, "variance": variance}  # type: ignore[attr-defined]
     return {"bonus": policy.bonus} if hasattr(policy, "bonus") else {}
@@ -136,7 +136,7 @@ def _parameters(policy: Any) -> dict[str, float]:
 
 def _statement(policy: Any) -> dict[str, Any]:
     """The policy's guarantee, with exact noise where it has that."""
-    if isinstance(policy, SamplingPolicy):
+    if isinstance(policy, SamplingSettings):
         try:
             exact: Any = policy.guarantee(exact_noise=True)
             return {"exact_noise": True, "guarantee": exact.sentence}

@@ -26,7 +26,7 @@ from adaprivate.compiled import Streams, borrowed, entry, streams
 from adaprivate.environments import Environment
 from adaprivate.environments.protocol import draw
 from adaprivate.policies import Settings
-from adaprivate.policies.protocol import select, update
+from adaprivate.policies.core.dispatch import select, update
 
 ROUNDS_PURPOSE, REWARDS_PURPOSE, EXPLORATION_PURPOSE, CHOICE_PURPOSE = 1, 2, 3, 4
 policy_options = policy_registry.options

@@ -12,9 +12,9 @@ import adaprivate
 from adaprivate import environments, policies, privacy
 from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure
-from adaprivate.policies.batched import BatchedPolicy
-from adaprivate.policies.noise_aware import NoiseAwarePolicy
-from adaprivate.policies.policy import Policy
+from adaprivate.policies.adaprivate.batched import BatchedSettings
+from adaprivate.policies.core.policy import Policy
+from adaprivate.policies.noise_aware.settings import NoiseAwareSettings
 from adaprivate.simulation import run_all
 
 MODULES = [importlib.import_module(m.name) for m in pkgutil.walk_packages(policies.__path__, "adaprivate.policies.")]
@@ -22,7 +22,9 @@ FOUND = [(module, example) for module in MODULES for example in getattr(module, 
 IDS = [f"{example.name}-{place}" for place, (_, example) in enumerate(FOUND)]
 EXAMPLES = [example for _, example in FOUND]
 PRIVATE = [
-    (e, id_) for e, id_ in zip(EXAMPLES, IDS, strict=True) if hasattr(e, "calibrations") or isinstance(e, NoiseAwarePolicy)
+    (e, id_)
+    for e, id_ in zip(EXAMPLES, IDS, strict=True)
+    if hasattr(e, "calibrations") or isinstance(e, NoiseAwareSettings)
 ]
 EXPECTED = [
     *("adaprivate-ts", "adaprivate-ts-adaptive", "adaprivate-ts-amp", "adaprivate-ucb"),
@@ -181,7 +183,7 @@ def test_states_its_guarantee(settings):
         assert refusals[0] == refusals[1]  # exact noise is promised by those alone who can draw it
         if refusals[0] is None:
             assert conditions <= set(settings.guarantee(exact_noise=True).enforced)
-        elif not isinstance(settings, BatchedPolicy):
+        elif not isinstance(settings, BatchedSettings):
             assert f"for a policy with exact noise, not {settings.name}" in refusals[0]
 
 
@@ -232,7 +234,7 @@ def test_the_unsound_calibration_is_offered_by_its_name_only():
     assert all("published-unsound" not in calibrations(e) for e, _ in PRIVATE if e.name != "adaprivate-ts-amp")
 
 
-BATCHED = [e for e in EXAMPLES if isinstance(e, BatchedPolicy) and e.inclusion == 1 and e.statistics == "b"]
+BATCHED = [e for e in EXAMPLES if isinstance(e, BatchedSettings) and e.inclusion == 1 and e.statistics == "b"]
 
 
 @pytest.mark.parametrize("noise", ["independent", "tree", "honaker", "sqrt", "banded", "blt", "optimal"])

@@ -9,8 +9,8 @@ from adaprivate.evaluate.decisions import Decisions
 from adaprivate.evaluate.estimators import Rows, effective_sample_size, estimate
 from adaprivate.evaluate.evaluation import learn_from, policy_rows
 from adaprivate.evaluate.replay import replay
-from adaprivate.policies.policy import Policy
-from adaprivate.policies.propensities import choice_probabilities
+from adaprivate.policies.core.policy import Policy
+from adaprivate.policies.core.propensities import choice_probabilities
 
 R, W = np.array([1.0, 0.0, 1.0, 0.0]), np.array([2.0, 0.5, 0.0, 1.5])
 

@@ -15,7 +15,7 @@ from adaprivate.evaluate.evaluation import evaluate, learn_from, policy_rows
 from adaprivate.evaluate.release import release, together
 from adaprivate.evaluate.replay import acceptance, replay
 from adaprivate.mechanisms import Secure, Simulated
-from adaprivate.policies.policy import Policy
+from adaprivate.policies.core.policy import Policy
 
 D, K = 3, 4
 

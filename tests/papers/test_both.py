@@ -9,9 +9,9 @@ from adaprivate import policies, privacy
 from adaprivate.check import InputError
 from adaprivate.compiled import normal, streams
 from adaprivate.mechanisms import Secure, Simulated
-from adaprivate.policies.both import design_mechanism
-from adaprivate.policies.linear import COORDINATES
-from adaprivate.policies.policy import Policy, load, policy
+from adaprivate.policies.adaprivate.noisy_design import design_mechanism
+from adaprivate.policies.core.linear import COORDINATES
+from adaprivate.policies.core.policy import Policy, load, policy
 
 SIZE = {"dimension": 3, "rounds": 60, "batch_size": 10}
 

@@ -10,7 +10,7 @@ from adaprivate import policies
 from adaprivate.compiled import streams
 from adaprivate.environments.protocol import draw
 from adaprivate.mechanisms import Secure
-from adaprivate.policies.policy import Policy
+from adaprivate.policies.core.policy import Policy
 from adaprivate.simulation import REWARDS_PURPOSE, ROUNDS_PURPOSE
 
 

@@ -11,8 +11,8 @@ from scipy.stats import chi2
 
 from adaprivate import policies
 from adaprivate.compiled import normal, uniform
-from adaprivate.policies.linear import BATCH, COORDINATES, FORCED_ROUNDS, PARAMETER, STATISTIC
-from adaprivate.policies.policy import Policy
+from adaprivate.policies.core.linear import BATCH, COORDINATES, FORCED_ROUNDS, PARAMETER, STATISTIC
+from adaprivate.policies.core.policy import Policy
 
 FALSE_ALARM = 1e-6
 ROUNDS = 240

@@ -10,7 +10,7 @@ from adaprivate import policies
 from adaprivate.compiled import normal, streams, uniform
 from adaprivate.policies.arms.base import beta
 from adaprivate.policies.arms.lazy import kl_upper
-from adaprivate.policies.policy import Policy
+from adaprivate.policies.core.policy import Policy
 
 FALSE_ALARM = 1e-6
 SEED = 11

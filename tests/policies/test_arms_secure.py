@@ -12,7 +12,7 @@ from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure, Simulated
 from adaprivate.mechanisms.arm_sampler import ArmSampler
 from adaprivate.policies.arms.sampling import COMMITTED, SPENT
-from adaprivate.policies.policy import Policy
+from adaprivate.policies.core.policy import Policy
 
 FALSE_ALARM = 1e-9
 CASES = {

@@ -7,7 +7,7 @@ import adaprivate
 from adaprivate import environments
 from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure
-from adaprivate.policies import policy as module
+from adaprivate.policies.core import policy as module
 from adaprivate.simulation import percent_of, policy_settings, run_all
 
 

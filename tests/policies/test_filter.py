@@ -15,8 +15,8 @@ from adaprivate.check import InputError
 from adaprivate.compiled import streams
 from adaprivate.policies.arms.filtered_thompson import public_pair
 from adaprivate.policies.arms.sampling import COMMITTED, MEAN, PRICE, ROUND, SPENT, SUM
-from adaprivate.policies.policy import Policy
-from adaprivate.policies.protocol import select, update
+from adaprivate.policies.core.dispatch import select, update
+from adaprivate.policies.core.policy import Policy
 
 
 def filtered(**options):

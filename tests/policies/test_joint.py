@@ -12,9 +12,9 @@ from adaprivate import environments, policies, privacy
 from adaprivate.check import InputError
 from adaprivate.compiled import normal
 from adaprivate.mechanisms import Secure
-from adaprivate.policies.confidence import ROW_SQUARE, ROWS
-from adaprivate.policies.joint import CONSTANT, LEAST, REPAIRED, SCALE, SHIFT, begin, stream_of
-from adaprivate.policies.policy import Policy, _learn
+from adaprivate.policies.core.policy import Policy, _learn
+from adaprivate.policies.joint.confidence import ROW_SQUARE, ROWS
+from adaprivate.policies.joint.perturbed import CONSTANT, LEAST, REPAIRED, SCALE, SHIFT, begin, stream_of
 from adaprivate.simulation import run_all
 
 FALSE_ALARM = 1e-6

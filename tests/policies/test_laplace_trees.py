@@ -9,10 +9,10 @@ from scipy.stats import kstest, laplace
 from adaprivate import policies, privacy
 from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure
-from adaprivate.policies.joint import SCALE
-from adaprivate.policies.laplace_trees import ESTIMATE, FALLBACKS, PARAMETER
-from adaprivate.policies.linear import PARAMETER as LINEAR_PARAMETER
-from adaprivate.policies.policy import Policy
+from adaprivate.policies.core.linear import PARAMETER as LINEAR_PARAMETER
+from adaprivate.policies.core.policy import Policy
+from adaprivate.policies.joint.laplace_trees import ESTIMATE, FALLBACKS, PARAMETER
+from adaprivate.policies.joint.perturbed import SCALE
 
 FALSE_ALARM = 1e-6
 UCB, TS = "mishra-thakurta-linucb", "mishra-thakurta-lints"

@@ -14,8 +14,8 @@ from adaprivate import policies, privacy
 from adaprivate.check import InputError
 from adaprivate.compiled import normal
 from adaprivate.mechanisms.noise import NOISE_BITS, Secure
-from adaprivate.policies.policy import Policy
-from adaprivate.policies.posterior import BATCH, MEAN, ROUND, WIDTH
+from adaprivate.policies.core.policy import Policy
+from adaprivate.policies.noise_aware.posterior import BATCH, MEAN, ROUND, WIDTH
 
 FALSE_ALARM = 1e-6
 KINDS = ["noise-aware-ts", "noise-aware-ucb", "noise-aware-greedy"]

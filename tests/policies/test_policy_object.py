@@ -9,8 +9,8 @@ import adaprivate
 from adaprivate import environments, policies
 from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure, Simulated
-from adaprivate.policies.linear import BATCH
-from adaprivate.policies.policy import Policy
+from adaprivate.policies.core.linear import BATCH
+from adaprivate.policies.core.policy import Policy
 from adaprivate.simulation import run_one
 
 D, ROUNDS = 5, 60

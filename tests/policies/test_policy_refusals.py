@@ -8,8 +8,8 @@ import pytest
 
 from adaprivate import policies
 from adaprivate.check import InputError
-from adaprivate.policies.linear import TOTAL
-from adaprivate.policies.policy import Policy
+from adaprivate.policies.core.linear import TOTAL
+from adaprivate.policies.core.policy import Policy
 
 D = 5
 BAD_CANDIDATES = [

@@ -8,7 +8,7 @@ import pytest
 import adaprivate
 from adaprivate.check import InputError
 from adaprivate.mechanisms.noise import NOISE_BITS, Secure
-from adaprivate.policies.linear import PRIOR, STATISTIC, TOTAL
+from adaprivate.policies.core.linear import PRIOR, STATISTIC, TOTAL
 
 CASES = [
     {"name": "random"},

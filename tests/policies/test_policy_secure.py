@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import chi2
 
 from adaprivate import privacy
-from adaprivate.policies.linear import COORDINATES, PRIOR, STATISTIC, TOTAL, WIDTH
+from adaprivate.policies.core.linear import COORDINATES, PRIOR, STATISTIC, TOTAL, WIDTH
 
 D, ROUNDS = 5, 60
 STRATEGIES = ["independent", "tree", "honaker", "sqrt", "banded", "blt", "optimal"]

@@ -7,9 +7,9 @@ from scipy.stats import multivariate_normal
 
 from adaprivate import policies
 from adaprivate.check import InputError
-from adaprivate.policies.linear import COORDINATES, WIDTH
-from adaprivate.policies.policy import Policy
-from adaprivate.policies.propensities import choice_probabilities, gaussian_best
+from adaprivate.policies.core.linear import COORDINATES, WIDTH
+from adaprivate.policies.core.policy import Policy
+from adaprivate.policies.core.propensities import choice_probabilities, gaussian_best
 
 D = 5
 

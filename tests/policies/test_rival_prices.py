@@ -8,8 +8,8 @@ import pytest
 from scipy.stats import chi2
 
 from adaprivate import policies, privacy
-from adaprivate.policies.linear import PARAMETER, STATISTIC, TOTAL
-from adaprivate.policies.policy import Policy
+from adaprivate.policies.core.linear import PARAMETER, STATISTIC, TOTAL
+from adaprivate.policies.core.policy import Policy
 
 ROUNDS, D = 60, 3
 FALSE_ALARM = 1e-6

@@ -8,8 +8,8 @@ import pytest
 
 from adaprivate import policies
 from adaprivate.check import InputError
-from adaprivate.policies.linear import PARAMETER
-from adaprivate.policies.policy import Policy
+from adaprivate.policies.core.linear import PARAMETER
+from adaprivate.policies.core.policy import Policy
 
 ROUNDS, D, ARMS = 240, 4, 5
 

@@ -10,8 +10,8 @@ import pytest
 
 from adaprivate import environments, policies, simulation
 from adaprivate.compiled import below, streams
-from adaprivate.policies.linear import BATCH, ROUND, STATISTIC
-from adaprivate.policies.protocol import selects, updates
+from adaprivate.policies.core.dispatch import selects, updates
+from adaprivate.policies.core.linear import BATCH, ROUND, STATISTIC
 from adaprivate.simulation import episode, run_all, run_one, simulate
 
 WORLD = environments.environment("synthetic", {"dimension": 5, "arms": 30, "candidates": 4})

@@ -14,9 +14,9 @@ from adaprivate.evaluate.estimators import ESTIMATORS, Estimate, Rows, estimate
 from adaprivate.evaluate.release import RELEASED, capped, release, together
 from adaprivate.evaluate.replay import acceptance, replay
 from adaprivate.mechanisms import Secure
-from adaprivate.policies.policy import Policy
-from adaprivate.policies.propensities import choice_probabilities
-from adaprivate.policies.releasing import ReleasingPolicy
+from adaprivate.policies.core.policy import Policy
+from adaprivate.policies.core.propensities import choice_probabilities
+from adaprivate.policies.core.releasing import ReleasingSettings
 from adaprivate.privacy import Guarantee
 
 NEEDS_PROPENSITIES = ("ips", "snips", "dr")
@@ -91,9 +91,9 @@ def evaluate(
     )
     if release_epsilon is not None:
         check.expect(estimator in RELEASED, "estimator", estimator, f"in {{{', '.join(RELEASED)}}} to be released")
-        private = isinstance(settings, ReleasingPolicy) or settings.name == "random"
+        private = isinstance(settings, ReleasingSettings) or settings.name == "random"
         check.expect(private, "policy", policy, "to be private with exact noise for an estimate to be released")
-    exact = release_epsilon is not None and isinstance(settings, ReleasingPolicy)
+    exact = release_epsilon is not None and isinstance(settings, ReleasingSettings)
     player = Policy(settings, seed=None if exact else seed, source=Secure() if exact else None)
     if replayed:
         accepted = replay(player, log, rounds=max(learned, 1), seed=seed)

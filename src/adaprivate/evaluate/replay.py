@@ -12,7 +12,7 @@ from adaprivate import check
 from adaprivate.check import Array
 from adaprivate.compiled import streams
 from adaprivate.evaluate.decisions import Decisions
-from adaprivate.policies.policy import Policy
+from adaprivate.policies.core.policy import Policy
 
 REPLAY_PURPOSE = 21
 """The purpose of the stream of a seed that keeps rows."""

@@ -13,7 +13,7 @@ from adaprivate.compiled import Streams, borrowed, entry, streams
 from adaprivate.environments import Environment
 from adaprivate.environments.protocol import draw
 from adaprivate.evaluate.decisions import Decisions
-from adaprivate.policies.propensities import choice_probabilities
+from adaprivate.policies.core.propensities import choice_probabilities
 
 LOG_PURPOSE = 22
 """The purposes from here on are those of logs drawn beside a policy's own run."""

@@ -27,7 +27,7 @@ from adaprivate.experiments._synthetic import (
     plot_regret,
     runs,
 )
-from adaprivate.policies.linear import FORCED_ROUNDS
+from adaprivate.policies.core.linear import FORCED_ROUNDS
 from adaprivate.simulation import mean_sem
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 6.2"

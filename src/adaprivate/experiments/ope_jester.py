@@ -25,7 +25,7 @@ from adaprivate.evaluate.estimators import estimate
 from adaprivate.evaluate.evaluation import learn_from, policy_rows
 from adaprivate.experiments import Cell, Row
 from adaprivate.experiments._logged import mean_and_sem, rounds_of, true_value, uniform_log
-from adaprivate.policies.policy import Policy
+from adaprivate.policies.core.policy import Policy
 from adaprivate.simulation import policy_settings
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 4.7, Jester"

@@ -22,9 +22,9 @@ from adaprivate.check import Floats
 from adaprivate.compiled import Streams, entry, streams
 from adaprivate.experiments import Cell, Row
 from adaprivate.experiments._synthetic import PAPER_SEEDS, cell
-from adaprivate.policies.adaprivate_ts import AdaPrivateTS
-from adaprivate.policies.linear import PARAMETER
-from adaprivate.policies.protocol import select, update
+from adaprivate.policies.adaprivate.ts import AdaPrivateTSSettings
+from adaprivate.policies.core.dispatch import select, update
+from adaprivate.policies.core.linear import PARAMETER
 from adaprivate.simulation import CHOICE_PURPOSE, EXPLORATION_PURPOSE, mean_sem
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Prop. 4 and Eq. 3.13"
@@ -57,7 +57,7 @@ def run(setting: Mapping[str, Any], seeds: int) -> Row:
     features = rng.standard_normal((rounds, DIMENSION)) * np.array([1.0, 0.7, 0.5, 0.3])
     features /= np.maximum(1.0, np.linalg.norm(features, axis=1, keepdims=True))
     rewards = rng.random(rounds)
-    policy = AdaPrivateTS(dimension=DIMENSION, rounds=rounds, batch_size=BATCH, v=V, noise=setting["noise"])
+    policy = AdaPrivateTSSettings(dimension=DIMENSION, rounds=rounds, batch_size=BATCH, v=V, noise=setting["noise"])
     replicas = REPLICAS * seeds
     samples = np.empty((replicas, DIMENSION))
     for i, noise in enumerate(policy.noise_tables(range(replicas))):

@@ -15,14 +15,14 @@ from typing import ClassVar
 from adaprivate import check, privacy
 from adaprivate.check import Floats
 from adaprivate.policies.arms.base import gaussian_tables, stated
-from adaprivate.policies.arms.lazy import ADAC_UCB, LazyPolicy
-from adaprivate.policies.releasing import refuse_exact_noise
+from adaprivate.policies.arms.lazy import ADAC_UCB, LazySettings
+from adaprivate.policies.core.releasing import refuse_exact_noise
 
 CALIBRATIONS = ("zcdp", "exact")
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaCUCB(LazyPolicy):
+class AdaCUCBSettings(LazySettings):
     """The largest mean + sqrt((1 / 2n + 1 / (rho n^2)) bonus log t), held until the arm's pulls have doubled."""
 
     name: ClassVar[str] = "adac-ucb"
@@ -61,4 +61,4 @@ class AdaCUCB(LazyPolicy):
         return stated(privacy.GaussianPrice(1 / self.sigma), self.delta, nominal_epsilon=nominal)
 
 
-EXAMPLES = (AdaCUCB(dimension=4, rounds=60), AdaCUCB(dimension=3, rounds=60, calibration="exact"))
+EXAMPLES = (AdaCUCBSettings(dimension=4, rounds=60), AdaCUCBSettings(dimension=3, rounds=60, calibration="exact"))

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from adaprivate.policies.arms.lazy import ADAP_KLUCB, PureLazyPolicy
+from adaprivate.policies.arms.lazy import ADAP_KLUCB, PureLazySettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaPKLUCB(PureLazyPolicy):
+class AdaPKLUCBSettings(PureLazySettings):
     """The largest q with kl(mean + bonus log t / (epsilon n), q) <= bonus log t / n, held until pulls have doubled."""
 
     name: ClassVar[str] = "adap-klucb"
@@ -23,4 +23,4 @@ class AdaPKLUCB(PureLazyPolicy):
     bonus: float = 3.1
 
 
-EXAMPLES = (AdaPKLUCB(dimension=4, rounds=60),)
+EXAMPLES = (AdaPKLUCBSettings(dimension=4, rounds=60),)

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from adaprivate.policies.arms.lazy import ADAP_UCB, PureLazyPolicy
+from adaprivate.policies.arms.lazy import ADAP_UCB, PureLazySettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdaPUCB(PureLazyPolicy):
+class AdaPUCBSettings(PureLazySettings):
     """The largest mean + sqrt(bonus log t / 2n) + bonus log t / (epsilon n), held until the arm's pulls have doubled."""
 
     name: ClassVar[str] = "adap-ucb"
@@ -23,4 +23,4 @@ class AdaPUCB(PureLazyPolicy):
     bonus: float = 3.1
 
 
-EXAMPLES = (AdaPUCB(dimension=4, rounds=60),)
+EXAMPLES = (AdaPUCBSettings(dimension=4, rounds=60),)

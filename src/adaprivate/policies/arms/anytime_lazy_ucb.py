@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from adaprivate.policies.arms.lazy import LAZY_UCB, PureLazyPolicy
+from adaprivate.policies.arms.lazy import LAZY_UCB, PureLazySettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class AnytimeLazyUCB(PureLazyPolicy):
+class AnytimeLazyUCBSettings(PureLazySettings):
     """The largest mean + sqrt(bonus log t / n) + bonus log t / (epsilon n), means from the newest buffer of 1, 2, 4 ..."""
 
     name: ClassVar[str] = "anytime-lazy-ucb"
@@ -23,4 +23,4 @@ class AnytimeLazyUCB(PureLazyPolicy):
     bonus: float = 4.0
 
 
-EXAMPLES = (AnytimeLazyUCB(dimension=4, rounds=60),)
+EXAMPLES = (AnytimeLazyUCBSettings(dimension=4, rounds=60),)

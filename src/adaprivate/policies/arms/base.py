@@ -16,8 +16,8 @@ from adaprivate import check, privacy
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, kernel, normal, uniform
 from adaprivate.mechanisms.noise import SimulatedReplicas
-from adaprivate.policies.linear import Integers
-from adaprivate.policies.releasing import refuse_exact_noise
+from adaprivate.policies.core.linear import Integers
+from adaprivate.policies.core.releasing import refuse_exact_noise
 
 NOISE_PURPOSE = 10
 """The purpose of the privacy-noise stream of a seed."""
@@ -76,7 +76,7 @@ def clipped(x: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArmPolicy:
+class ArmSettings:
     """Settings of a policy on ``dimension`` arms."""
 
     name: ClassVar[str]
@@ -109,7 +109,7 @@ class ArmPolicy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PureArmPolicy(ArmPolicy):
+class PureArmSettings(ArmSettings):
     """Settings of a policy on arms that is private by Laplace noise, each reward in releases that cost epsilon in all."""
 
     epsilon: float = 1.0

@@ -15,8 +15,8 @@ import numpy as np
 
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, kernel
-from adaprivate.policies.arms.base import ArmState, PureArmPolicy, arm_of
-from adaprivate.policies.protocol import selects, updates
+from adaprivate.policies.arms.base import ArmState, PureArmSettings, arm_of
+from adaprivate.policies.core.dispatch import selects, updates
 
 # positions in numbers
 EPSILON, BETA = range(2)
@@ -76,7 +76,7 @@ def _update(state: ArmState, features: Floats, reward: float, rng: Streams) -> N
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPSE(PureArmPolicy):
+class DPSESettings(PureArmSettings):
     """Pulls all arms left equally often, releases their means once, drops those that are clearly worse."""
 
     name: ClassVar[str] = "dp-se"
@@ -98,4 +98,4 @@ class DPSE(PureArmPolicy):
         )
 
 
-EXAMPLES = (DPSE(dimension=4, rounds=60),)
+EXAMPLES = (DPSESettings(dimension=4, rounds=60),)

@@ -16,9 +16,9 @@ import numpy as np
 
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, uniform
-from adaprivate.policies.arms.base import ArmState, PureArmPolicy, arm_of, beta, clipped, laplace_tables
+from adaprivate.policies.arms.base import ArmState, PureArmSettings, arm_of, beta, clipped, laplace_tables
 from adaprivate.policies.arms.tree import insert
-from adaprivate.policies.protocol import selects, updates
+from adaprivate.policies.core.dispatch import selects, updates
 
 # rows of values: the released sum of whole blocks, the sum in this block, the noise of its tree, then that of each level
 BLOCKS, SUM, NOISE, LEVELS = range(4)
@@ -73,7 +73,7 @@ def _update(state: ArmState, features: Floats, reward: float, rng: Streams) -> N
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPTS(PureArmPolicy):
+class DPTSSettings(PureArmSettings):
     """A beta sample around the noisy mean raised by 6 sqrt(8) log(n + 1) log(t) / (epsilon n)."""
 
     name: ClassVar[str] = "dp-ts"
@@ -98,4 +98,4 @@ class DPTS(PureArmPolicy):
         )
 
 
-EXAMPLES = (DPTS(dimension=3, rounds=60),)
+EXAMPLES = (DPTSSettings(dimension=3, rounds=60),)

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from adaprivate import privacy
-from adaprivate.policies.arms.sampling import BudgetedSampling
+from adaprivate.policies.arms.sampling import BudgetedSamplingSettings
 
 
 def public_pair(arms: int, rounds: int, eta: float) -> tuple[int, float]:
@@ -31,7 +31,7 @@ def public_pair(arms: int, rounds: int, eta: float) -> tuple[int, float]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FilteredThompson(BudgetedSampling):
+class FilteredThompsonSettings(BudgetedSamplingSettings):
     """Gaussian Thompson sampling until the next round would overspend, then the arm played most so far."""
 
     name: ClassVar[str] = "filtered-thompson"
@@ -65,6 +65,6 @@ class FilteredThompson(BudgetedSampling):
 
 
 EXAMPLES = (
-    FilteredThompson(dimension=3, rounds=60, epsilon=4.0, prepulls=2),
-    FilteredThompson(dimension=4, rounds=90, eta=2.0, delta=1e-6),
+    FilteredThompsonSettings(dimension=3, rounds=60, epsilon=4.0, prepulls=2),
+    FilteredThompsonSettings(dimension=4, rounds=90, eta=2.0, delta=1e-6),
 )

@@ -16,8 +16,8 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, kernel, uniform
-from adaprivate.policies.arms.base import ArmPolicy, ArmState, PureArmPolicy, arm_of, beta, clipped
-from adaprivate.policies.protocol import selects, updates
+from adaprivate.policies.arms.base import ArmSettings, ArmState, PureArmSettings, arm_of, beta, clipped
+from adaprivate.policies.core.dispatch import selects, updates
 
 # rows of values: the released mean, the sum in the buffer
 MEAN, BUFFER = range(2)
@@ -109,7 +109,7 @@ def _update(state: ArmState, features: Floats, reward: float, rng: Streams) -> N
 
 
 @dataclass(frozen=True, kw_only=True)
-class LazyPolicy(ArmPolicy):
+class LazySettings(ArmSettings):
     """How a lazy policy starts; a policy sets its rule, whether it holds an arm, its constant and its budget."""
 
     rule: ClassVar[int]
@@ -134,7 +134,7 @@ class LazyPolicy(ArmPolicy):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PureLazyPolicy(LazyPolicy, PureArmPolicy):
+class PureLazySettings(LazySettings, PureArmSettings):
     """A lazy policy with Laplace noise: the constant of its index is a setting, its budget epsilon."""
 
     bonus: float

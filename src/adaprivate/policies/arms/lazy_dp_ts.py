@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from adaprivate.policies.arms.lazy import LAZY_TS, PureLazyPolicy
+from adaprivate.policies.arms.lazy import LAZY_TS, PureLazySettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class LazyDPTS(PureLazyPolicy):
+class LazyDPTSSettings(PureLazySettings):
     """A beta sample around the released mean raised by bonus log t / (epsilon n), newest buffer of 1, 2, 4 ... only."""
 
     name: ClassVar[str] = "lazy-dp-ts"
@@ -23,4 +23,4 @@ class LazyDPTS(PureLazyPolicy):
     bonus: float = 3.0
 
 
-EXAMPLES = (LazyDPTS(dimension=4, rounds=60),)
+EXAMPLES = (LazyDPTSSettings(dimension=4, rounds=60),)

@@ -17,9 +17,9 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams
-from adaprivate.policies.arms.base import ArmState, PureArmPolicy, arm_of, beta, laplace_tables
+from adaprivate.policies.arms.base import ArmState, PureArmSettings, arm_of, beta, laplace_tables
 from adaprivate.policies.arms.tree import insert
-from adaprivate.policies.protocol import selects, updates
+from adaprivate.policies.core.dispatch import selects, updates
 
 # rows of values: the noisy running sum (in phase 1: the sum of this look), then the noise of each level of the tree
 SUM, LEVELS = range(2)
@@ -90,7 +90,7 @@ def _update(state: ArmState, features: Floats, reward: float, rng: Streams) -> N
 
 
 @dataclass(frozen=True, kw_only=True)
-class MishraThakurtaTS(PureArmPolicy):
+class MishraThakurtaTSSettings(PureArmSettings):
     """A beta sample of each arm's tree sum, after the gap has been estimated and every arm pulled accordingly.
 
     warmup: "published" is phases 1 and 2, which outlast T = 10^6; "none" pulls every arm once instead.
@@ -137,6 +137,6 @@ class MishraThakurtaTS(PureArmPolicy):
 
 
 EXAMPLES = (
-    MishraThakurtaTS(dimension=3, rounds=60, epsilon=200.0),
-    MishraThakurtaTS(dimension=4, rounds=60, warmup="none"),
+    MishraThakurtaTSSettings(dimension=3, rounds=60, epsilon=200.0),
+    MishraThakurtaTSSettings(dimension=4, rounds=60, warmup="none"),
 )

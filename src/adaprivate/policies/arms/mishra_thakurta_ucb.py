@@ -17,9 +17,9 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams
-from adaprivate.policies.arms.base import ArmState, PureArmPolicy, arm_of, laplace_tables
+from adaprivate.policies.arms.base import ArmState, PureArmSettings, arm_of, laplace_tables
 from adaprivate.policies.arms.tree import insert
-from adaprivate.policies.protocol import selects, updates
+from adaprivate.policies.core.dispatch import selects, updates
 
 # rows of values: the noisy running sum, then the noise of each level of the tree
 SUM, LEVELS = range(2)
@@ -61,7 +61,7 @@ def _update(state: ArmState, features: Floats, reward: float, rng: Streams) -> N
 
 
 @dataclass(frozen=True, kw_only=True)
-class MishraThakurtaUCB(PureArmPolicy):
+class MishraThakurtaUCBSettings(PureArmSettings):
     """The largest mean + sqrt(2 log t / n) + Gamma / n, means from trees that split epsilon between the arms.
 
     bonus: "published" is Gamma = N log^2 T log(N T log T / confidence) / epsilon.
@@ -100,6 +100,6 @@ class MishraThakurtaUCB(PureArmPolicy):
 
 
 EXAMPLES = (
-    MishraThakurtaUCB(dimension=3, rounds=60),
-    MishraThakurtaUCB(dimension=4, rounds=60, bonus="experiments"),
+    MishraThakurtaUCBSettings(dimension=3, rounds=60),
+    MishraThakurtaUCBSettings(dimension=4, rounds=60, bonus="experiments"),
 )

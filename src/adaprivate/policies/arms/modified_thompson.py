@@ -12,13 +12,13 @@ from functools import cached_property
 from typing import ClassVar
 
 from adaprivate import check, privacy
-from adaprivate.policies.arms.sampling import BudgetedSampling
+from adaprivate.policies.arms.sampling import BudgetedSamplingSettings
 
 CALIBRATIONS = ("published", "tight")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModifiedThompson(BudgetedSampling):
+class ModifiedThompsonSettings(BudgetedSamplingSettings):
     """Every arm ``prepulls`` times, then the largest sample of N(sum / (n + 1), ``variance`` / (n + 1)).
 
     calibration: "published" is Lemma 4 (sound, loose), "tight" the same without what Lemma 4 gives away.
@@ -61,6 +61,6 @@ class ModifiedThompson(BudgetedSampling):
 
 
 EXAMPLES = (
-    ModifiedThompson(dimension=3, rounds=60, epsilon=4.0, prepulls=5),
-    ModifiedThompson(dimension=4, rounds=80, eta=2.0, delta=1e-6, calibration="tight"),
+    ModifiedThompsonSettings(dimension=3, rounds=60, epsilon=4.0, prepulls=5),
+    ModifiedThompsonSettings(dimension=4, rounds=80, eta=2.0, delta=1e-6, calibration="tight"),
 )

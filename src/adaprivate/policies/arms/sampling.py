@@ -14,8 +14,8 @@ from adaprivate.check import Floats
 from adaprivate.compiled import Streams, entry, kernel, normal
 from adaprivate.mechanisms.arm_sampler import LARGEST, ArmSampler
 from adaprivate.mechanisms.noise import Secure
-from adaprivate.policies.arms.base import ArmPolicy, ArmState, arm_of, stated
-from adaprivate.policies.protocol import selects, updates
+from adaprivate.policies.arms.base import ArmSettings, ArmState, arm_of, stated
+from adaprivate.policies.core.dispatch import selects, updates
 
 # rows of values: sum / (n + 1), sqrt(c / (n + 1)), what the arm's data pays for one more round, what it has paid, its sum
 MEAN, SPREAD, PRICE, SPENT, SUM = range(5)
@@ -89,7 +89,7 @@ def _update(state: ArmState, features: Floats, reward: float, rng: Streams) -> N
 
 
 @dataclass(frozen=True, kw_only=True)
-class SamplingPolicy(ArmPolicy):
+class SamplingSettings(ArmSettings):
     """Settings of Gaussian Thompson sampling; a policy says how many pre-pulls and which variance."""
 
     @property
@@ -146,7 +146,7 @@ class SamplingPolicy(ArmPolicy):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BudgetedSampling(SamplingPolicy):
+class BudgetedSamplingSettings(SamplingSettings):
     """Thompson sampling made for a budget: epsilon (1 if nothing is given) or ``eta``-GDP, not both; delta either way.
 
     prepulls, variance: b and c of Algorithm 2; chosen from the public N, T and eta where not given.

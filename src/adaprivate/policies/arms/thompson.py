@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from adaprivate import check, privacy
-from adaprivate.policies.arms.sampling import SamplingPolicy
+from adaprivate.policies.arms.sampling import SamplingSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class Thompson(SamplingPolicy):
+class ThompsonSettings(SamplingSettings):
     """The arm with the largest sample of N(sum / (n + 1), 1 / (n + 1)); private, with an epsilon in the thousands."""
 
     name: ClassVar[str] = "thompson"
@@ -34,4 +34,4 @@ class Thompson(SamplingPolicy):
         return self.statement(privacy.thompson_mu(self.rounds, self.dimension), self.delta, exact_noise)
 
 
-EXAMPLES = (Thompson(dimension=4, rounds=60),)
+EXAMPLES = (ThompsonSettings(dimension=4, rounds=60),)

@@ -15,8 +15,8 @@ import numpy as np
 
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams
-from adaprivate.policies.arms.base import ArmPolicy, ArmState, arm_of
-from adaprivate.policies.protocol import selects, updates
+from adaprivate.policies.arms.base import ArmSettings, ArmState, arm_of
+from adaprivate.policies.core.dispatch import selects, updates
 
 
 class OptimisticArmState(ArmState):
@@ -48,7 +48,7 @@ def _update(state: ArmState, features: Floats, reward: float, rng: Streams) -> N
 
 
 @dataclass(frozen=True, kw_only=True)
-class UCB1(ArmPolicy):
+class UCB1Settings(ArmSettings):
     """The arm with the largest mean + sqrt(2 log t / n), learning every reward at once."""
 
     name: ClassVar[str] = "ucb1"
@@ -68,4 +68,4 @@ class UCB1(ArmPolicy):
         """None: this policy protects nobody."""
 
 
-EXAMPLES = (UCB1(dimension=4, rounds=60),)
+EXAMPLES = (UCB1Settings(dimension=4, rounds=60),)

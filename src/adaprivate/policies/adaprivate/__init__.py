@@ -1,0 +1,1 @@
+"""The AdaPrivate family: Algorithm 1 and its variants."""

@@ -1,0 +1,1 @@
+"""What every policy stands on: plans become learners and books, decisions, files."""

@@ -1,0 +1,1 @@
+"""Rivals that protect contexts too (joint privacy)."""

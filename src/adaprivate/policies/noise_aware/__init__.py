@@ -1,0 +1,1 @@
+"""Our policies: the posterior given everything released."""

@@ -1,0 +1,29 @@
+"""noise-aware-greedy: the largest posterior mean given all releases; best where the candidates vary enough by themselves.
+
+Paper: ours; docs/noise-aware.md.
+Guarantee: (epsilon, delta), event, replace one reward, by docs/privacy.md "Correlated releases".
+Deviates: nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from adaprivate.policies.noise_aware.posterior import PosteriorGreedyState, PosteriorState
+from adaprivate.policies.noise_aware.settings import NoiseAwareSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseAwareGreedySettings(NoiseAwareSettings):
+    """The largest posterior mean given all releases, no exploration."""
+
+    __doc__ = f"{__doc__}\n\n{NoiseAwareSettings.__doc__}"
+    name: ClassVar[str] = "noise-aware-greedy"
+    kind: ClassVar[type[PosteriorState]] = PosteriorGreedyState
+
+
+EXAMPLES = (
+    NoiseAwareGreedySettings(dimension=4, rounds=60, intercept=0.0),
+    NoiseAwareGreedySettings(dimension=3, rounds=50, noise="independent", batch_size=7, growth=1.0),
+)

@@ -1,0 +1,356 @@
+"""What the noise-aware policies share: everything chosen by public rules, one mechanism for each epoch, and the guarantee.
+
+docs/noise-aware.md derives the rules and says what each was measured to be worth.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from adaprivate import check, mechanisms, privacy
+from adaprivate.check import Floats
+from adaprivate.mechanisms import EventSum, Noise, Secure, Shape, Simulated, Strategy
+from adaprivate.mechanisms.catalogue import ShapedRows
+from adaprivate.mechanisms.informative import LARGEST, Informative, Reader
+from adaprivate.mechanisms.noise import SimulatedReplicas
+from adaprivate.mechanisms.prefix import NoisyRows
+from adaprivate.policies.adaprivate.batched import NOISE_PURPOSE
+from adaprivate.policies.core.linear import Integers
+from adaprivate.policies.core.releasing import ReleasingSettings
+from adaprivate.policies.noise_aware.posterior import BATCH, PosteriorState, take_in_released_row
+from adaprivate.privacy import Guarantee, Participation
+
+MOST_BATCHES = 2048
+WIDEST = 0.5
+"""Exploration fades from at most this share of the posterior's spread."""
+INTERCEPT_DEVIATION = 0.1
+"""The prior standard deviation of the intercept: the mean reward's distance from the centre."""
+
+
+class Epoch(NamedTuple):
+    """Batches ``first`` up to ``last`` (not included): one mechanism, independent of all others."""
+
+    first: int
+    last: int
+    strategy: Strategy
+
+
+class Tables(NamedTuple):
+    """How rows are made and read, for all batches; see PosteriorState."""
+
+    encoder: Floats
+    decoder: Floats
+    influence: Floats
+    relevance: Floats
+    drift: Floats
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseAwareSettings(ReleasingSettings):
+    """Settings of a policy that acts on the posterior given all releases. Only the first four matter to most users.
+
+    batch_size: rounds of the first batch; by default 2 dimension + 10, at most a twentieth of all. growth: each batch
+    is this much longer than the one before (after the horizon, 1.1 or more). noise: "informative" (fitted to what the
+    posterior earns), or a strategy that releases one row per batch. centre: the public base rate of rewards, taken off.
+    intercept: the share (a norm) of an event's weight spent on learning the mean reward; 0 trusts the centre.
+    ridge: the prior precision of theta, by default 4 dimension (a norm of 1/2); adapt_ridge: whether what was released may
+    move it. reward_variance: of a reward around its mean, at most 1/4.
+    horizon: the rounds to plan for where ``rounds`` is not known to be the end; then twice as many, and so on.
+    memory: rounds after which the parameter's correlation with today's has fallen to 1/e; None: it does not change.
+    catalogue: the public items (rows) that can be played; noise is shaped to them, features outside are clipped.
+    """
+
+    name: ClassVar[str]
+    kind: ClassVar[type[PosteriorState]]
+    private: ClassVar[bool] = True
+    foresees: ClassVar[bool] = False
+
+    dimension: int
+    rounds: int
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    batch_size: int | None = None
+    growth: float = 1.1
+    noise: str = "informative"
+    centre: float = 0.5
+    intercept: float = 0.3
+    ridge: float | None = None
+    adapt_ridge: bool = True
+    reward_variance: float = 0.25
+    horizon: int | None = None
+    memory: float | None = None
+    catalogue: tuple[tuple[float, ...], ...] | None = None
+
+    def __post_init__(self) -> None:
+        check.whole("dimension", self.dimension, at_least=1)
+        check.whole("rounds", self.rounds, at_least=1)
+        check.real("epsilon", self.epsilon, above=0)
+        check.probability("delta", self.delta)
+        if self.horizon is not None:
+            check.whole("horizon", self.horizon, at_least=1)
+        if self.batch_size is not None:
+            check.whole("batch_size", self.batch_size, at_least=1)
+            first = self.boundaries[0]
+            check.expect(self.batch_size <= first, "batch_size", self.batch_size, f"<= {first}, the rounds planned for")
+        check.real("growth", self.growth, at_least=1, at_most=100)
+        check.one_of("noise", self.noise, square_strategies())
+        check.real("centre", self.centre, at_least=0, at_most=1)
+        check.real("intercept", self.intercept, at_least=0)
+        fits = self.intercept == 0 or 1e-3 <= self.intercept < 1
+        check.expect(fits, "intercept", self.intercept, "== 0, or >= 0.001 and < 1")
+        if self.ridge is not None:
+            check.real("ridge", self.ridge, at_least=1e-9, at_most=1e9)
+        check.kind("adapt_ridge", self.adapt_ridge, bool)
+        check.real("reward_variance", self.reward_variance, above=0, at_most=0.25)
+        if self.memory is not None:
+            check.real("memory", self.memory, above=0)
+        if self.catalogue is not None:
+            items = check.floats("catalogue", self.catalogue, (None, self.dimension))
+            check.expect(bool(np.any(items != 0)), "catalogue", items.tolist(), "to hold an item other than 0")
+            object.__setattr__(self, "catalogue", tuple(map(tuple, items.tolist())))
+        count = int((self.ends <= self.boundaries[0]).sum())
+        check.expect(count <= MOST_BATCHES, "batches", count, f"<= {MOST_BATCHES} (a larger batch_size or growth)")
+
+    @property
+    def exploration(self) -> float:
+        """How wide choices explore, relative to the posterior's spread, at the end of an epoch."""
+        return 0.0
+
+    @property
+    def fade(self) -> float:
+        """Exploration at round t of T is wider by (T/t)^fade, up to half the posterior's own spread."""
+        return 0.0
+
+    # --- the public plan ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def boundaries(self) -> list[int]:
+        """The rounds after which a new epoch starts: the horizon, twice it, four times it, ..."""
+        found = [self.horizon or self.rounds]
+        while found[-1] < self.rounds:
+            found.append(2 * found[-1])
+        return found
+
+    @cached_property
+    def ends(self) -> Integers:
+        """The round after which each batch is released; planned to the end of the last epoch."""
+        size = float(self.batch_size or max(1, min(2 * self.dimension + 10, self.boundaries[0] // 20)))
+        ends = [0]
+        for boundary in self.boundaries:
+            growth = self.growth if boundary == self.boundaries[0] else max(self.growth, 1.1)
+            while ends[-1] + math.floor(size) <= boundary and len(ends) <= MOST_BATCHES + 1000:
+                ends.append(ends[-1] + math.floor(size))
+                size *= growth
+        return np.array(ends[1:], dtype=np.int64)
+
+    @cached_property
+    def prior_precision(self) -> float:
+        """The prior precision of every coordinate of theta."""
+        return 4.0 * self.dimension if self.ridge is None else self.ridge
+
+    @cached_property
+    def shape(self) -> Shape:
+        """The coordinates of an event (features, then 1 for the intercept) in which the noise is round."""
+        features = 1 / math.sqrt(1 - self.intercept**2)
+        if self.catalogue is None:
+            return Shape(np.diag([features] * self.dimension + ([1 / self.intercept] if self.intercept else [])))
+        rows = np.array(self.catalogue)
+        rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)  # as decisions clip them
+        items = np.array([self.event(row) for row in rows])
+        return Shape.for_catalogue(items)
+
+    def event(self, features: Floats) -> Floats:
+        return np.append(features, 1.0) if self.intercept else features
+
+    def _reader(self, first: int, last: int, prior_precision: float) -> Reader:
+        """What the batches of an epoch are for: each direction gets an equal share of every batch's rounds."""
+        ends = self.ends[first:last]
+        sizes = np.diff(self.ends, prepend=0)[first:last]
+        boundary = self.boundaries[int(np.searchsorted(self.boundaries, ends[-1]))]
+        return Reader(
+            information=tuple((sizes / self.dimension).tolist()),
+            served=tuple(np.diff(ends, append=boundary).astype(float).tolist()),
+            prior_precision=prior_precision,
+            noise_variance=self.reward_variance,
+            times=tuple(ends.astype(float).tolist()),
+            memory=math.inf if self.memory is None else self.memory,
+        )
+
+    @cached_property
+    def epochs(self) -> list[Epoch]:
+        """The mechanisms, one after the other, each fitted to what is known by then."""
+        edges = np.searchsorted(self.ends, self.boundaries, side="right").tolist()
+        found: list[Epoch] = []
+        precision = self.prior_precision
+        for first, last in zip([0, *edges], edges, strict=False):
+            if last == first:
+                continue
+            reader = self._reader(first, last, precision)
+            found.append(Epoch(first, last, self._strategy(reader)))
+            if self.memory is None:
+                precision = 1 / float(reader.variances(_normalised(found[-1].strategy), self.noise_multiplier)[-1])
+        return found
+
+    def _strategy(self, reader: Reader) -> Strategy:
+        if self.noise != "informative":
+            return mechanisms.strategy(self.noise, reader.steps)
+        if reader.steps > LARGEST:
+            return mechanisms.strategy("sqrt", reader.steps)
+        return Informative(reader.steps, reader, self.noise_multiplier)
+
+    @cached_property
+    def tables(self) -> Tables:
+        """How rows are made and read: public, and the same for every run."""
+        count = len(self.ends)
+        encoder = np.zeros((count, count))
+        for first, last, strategy in self.epochs:
+            encoder[first:last, first:last] = _normalised(strategy)
+        reader = self._reader(0, count, self.prior_precision)
+        decoder = reader.weights(encoder, self.noise_multiplier)
+        influence = decoder @ encoder
+        relevance = influence * reader.correlation
+        drift = np.zeros(count)
+        if self.memory is not None:
+            g, R = np.array(reader.information), reader.correlation
+            for k in range(count):  # Var(sum a_j g_j (theta_j - R_jk theta_k)) / (sum a_j R_jk g_j)^2
+                weights = influence[k] * g
+                change = weights @ (R - np.outer(R[k], R[k])) @ weights / self.prior_precision
+                drift[k] = max(float(change), 0.0) / float(relevance[k] @ g) ** 2
+        return Tables(encoder, decoder, influence, relevance, drift)
+
+    # --- the release --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def noise_multiplier(self) -> float:
+        """The standard deviation of the noise relative to what one reward can move."""
+        return privacy.gaussian_sigma(self.epsilon, self.delta)
+
+    def mechanism_for(self, batch: int, source: Noise) -> ShapedRows | None:
+        for first, _, strategy in self.epochs:
+            if first == batch:
+                return ShapedRows(strategy, self.shape, noise_multiplier=self.noise_multiplier, noise=source)
+        return None
+
+    def collector(self, source: Noise) -> EventSum:
+        return EventSum(self.shape.dimension, noise=source, centre=self.centre, shape=self.shape)
+
+    def noise_tables(self, seeds: Sequence[int]) -> Floats:
+        """The noise of every row (seeds, batches, D), each seed's as if it were drawn alone."""
+        size, count = self.shape.dimension, len(seeds)
+        source = SimulatedReplicas([(seed, NOISE_PURPOSE) for seed in seeds])
+        rows: list[Floats] = []
+        for first, last, strategy in self.epochs:
+            release = NoisyRows(strategy, dimension=size * count, noise_multiplier=self.noise_multiplier, noise=source)
+            nothing = np.zeros(size * count)
+            rows += [release.release(nothing) / strategy.sensitivity() for _ in range(first, last)]
+        table = np.array(rows).reshape(len(rows), count, size).swapaxes(0, 1)
+        return np.ascontiguousarray(table @ self.shape.root.T)
+
+    def start(self, noise: Floats) -> PosteriorState:
+        """The state before the first round; ``noise`` is empty where a mechanism releases the rows."""
+        size, count = self.shape.dimension, len(self.ends)
+        intercept = INTERCEPT_DEVIATION**-2 if self.intercept else 0.0
+        prior = np.append(np.full(self.dimension, self.prior_precision), [intercept] if self.intercept else [])
+        epoch_ends = np.array(self.boundaries)[np.searchsorted(self.boundaries, self.ends)]
+        widths = self.exploration * (epoch_ends / self.ends) ** self.fade
+        first = self.mechanism_for(0, Simulated(0))
+        reach = self.epochs[0].strategy.sensitivity() if self.epochs else 1.0
+        return self.kind(
+            root=np.diag(1 / np.sqrt(prior)),
+            vectors=np.zeros((4, size)),
+            sums=np.zeros((count + 1, size)),
+            designs=np.zeros((count + 1, size, size)),
+            crosses=np.zeros((count + 1 if self.catalogue else 0, size, size)),
+            rows=np.zeros((count, size)),
+            noise=noise,
+            **self.tables._asdict(),
+            row_covariance=first.row_covariance / reach**2 if first else np.zeros((size, size)),
+            whitener=np.zeros((0, 0)) if self.catalogue is None else np.asarray(np.linalg.inv(self.shape.root), np.float64),
+            widths=np.minimum(widths, max(WIDEST, self.exploration)),
+            ends=self.ends,
+            numbers=np.array(
+                [
+                    max(WIDEST, self.exploration) if self.exploration else 0.0,
+                    self.centre,
+                    self.reward_variance,
+                    self.prior_precision,
+                    intercept,
+                    float(self.adapt_ridge and self.memory is None),  # change over time is measured by the public ridge
+                    float(self.foresees),
+                ]
+            ),
+            counts=np.zeros(2, dtype=np.int64),
+        )
+
+    def publish(self, state: PosteriorState, released: Floats) -> None:
+        batch = int(state.counts[BATCH])
+        epoch = next(epoch for epoch in self.epochs if epoch.first <= batch < epoch.last)
+        state.rows[batch] = released / epoch.strategy.sensitivity()
+        take_in_released_row(state)
+
+    @property
+    def planned(self) -> int:
+        return self.boundaries[-1]
+
+    def extended(self) -> Self:
+        """Planned for twice as many rounds: one more epoch, and everything before it as it was."""
+        longer = dataclasses.replace(self, rounds=2 * self.boundaries[-1], horizon=self.boundaries[0])
+        longer.__dict__["shape"] = self.shape  # equal anyway; a collector holds on to the very object
+        return longer
+
+    def resumed(self, state: PosteriorState, noise: Floats) -> PosteriorState:
+        """The state of a shorter plan, with room for the batches of this one."""
+        grown = self.start(noise)
+        kept = {}
+        for field in ("root", "vectors", "sums", "designs", "crosses", "rows", "numbers", "counts"):
+            new, old = getattr(grown, field), getattr(state, field)
+            new[tuple(slice(length) for length in old.shape)] = old
+            kept[field] = new
+        return grown._replace(**kept)
+
+    @property
+    def participation(self) -> Participation:
+        """How one reward touches the stream."""
+        base = privacy.events()
+        return base if self.catalogue is None else dataclasses.replace(base, conditions=(*base.conditions, "catalogue"))
+
+    def price(self, *, exact_noise: bool = False) -> privacy.Price:
+        """What one reward pays over the whole run: it enters one batch of one epoch; with exact noise, its slack too."""
+        slack = 0.0
+        for epoch in self.epochs if exact_noise else []:
+            rows = NoisyRows(
+                epoch.strategy, dimension=self.shape.dimension, noise_multiplier=self.noise_multiplier, noise=Secure()
+            )
+            slack = max(slack, rows.price.slack)
+        exact = all(epoch.strategy.attained(1) for epoch in self.epochs)
+        return privacy.GaussianPrice(1 / self.noise_multiplier, slack, exact)
+
+    def guarantee(self, *, exact_noise: bool = False) -> Guarantee:
+        """What the policy promises; with simulated noise, that it be exact and secret is left to the caller."""
+        own = ("exact-noise", "secret-noise") if exact_noise else ()
+        shaped = () if self.catalogue is None else ("catalogue",)
+        return privacy.guarantee(
+            self.price(exact_noise=exact_noise),
+            self.participation,
+            self.delta,
+            enforced=("reward-range", "feature-norm", "one-batch", "public-schedule", *shaped, *own),
+            conditions=("exact-noise",),
+            simulated=not exact_noise,
+        )
+
+
+def square_strategies() -> list[str]:
+    """The strategies that release one row per batch."""
+    return sorted(name for name in mechanisms.strategies() if (built := mechanisms.strategy(name, 3)).rows == built.steps)
+
+
+def _normalised(strategy: Strategy) -> Floats:
+    """C with its largest column norm 1."""
+    return np.asarray(strategy.matrix() / strategy.sensitivity())

@@ -1,0 +1,1 @@
+"""Other published policies, and those without privacy."""
