@@ -68,10 +68,10 @@ def entry(function: Function) -> Function:
     return compiled
 
 
-class Protocol:
+class Dispatch:
     """A function that compiled code calls without knowing which: each state type brings its own.
 
-    ``Protocol(stub)`` is made once per function; ``@protocol.of(State)`` registers the one for a state type.
+    ``Dispatch(stub)`` is made once per function; ``@dispatch.of(State)`` registers the one for a state type.
     """
 
     def __init__(self, stub: Callable[..., Any]) -> None:
@@ -94,6 +94,15 @@ class Protocol:
             return function
 
         return register
+
+
+def record(**fields: float | int | bool) -> npt.NDArray[Any]:
+    """One record with these named numbers, as compiled code reads and changes them: ``s = state.scalars[0]; s.width``."""
+    kinds = [
+        (name, np.bool_ if isinstance(v, bool) else np.int64 if isinstance(v, int) else np.float64)
+        for name, v in fields.items()
+    ]
+    return np.array([tuple(fields.values())], dtype=kinds)
 
 
 @numba.extending.intrinsic  # type: ignore[untyped-decorator]

@@ -27,8 +27,8 @@ from adaprivate.environments import Environment
 from adaprivate.environments.protocol import draw
 from adaprivate.policies import Settings
 from adaprivate.policies.core.dispatch import select, update
+from adaprivate.purposes import Purpose
 
-ROUNDS_PURPOSE, REWARDS_PURPOSE, EXPLORATION_PURPOSE, CHOICE_PURPOSE = 1, 2, 3, 4
 policy_options = policy_registry.options
 CHUNK = 25
 """At most so many seeds share one preparation of noise."""
@@ -102,8 +102,8 @@ class Run:
 def run_one(policy: Settings, environment: Environment, seed: int, noise: Floats, points: int = 100) -> Run:
     """One episode."""
     state = policy.start(noise)
-    own = streams(seed, EXPLORATION_PURPOSE, CHOICE_PURPOSE)
-    shared = streams(seed, ROUNDS_PURPOSE, REWARDS_PURPOSE)
+    own = streams(seed, Purpose.EXPLORATION, Purpose.CHOICE)
+    shared = streams(seed, Purpose.ROUNDS, Purpose.REWARDS)
     totals, curve = np.zeros(5), np.zeros(min(points, policy.rounds))
     world = environment.world(seed)
     started = time.perf_counter()
@@ -115,7 +115,7 @@ def run_one(policy: Settings, environment: Environment, seed: int, noise: Floats
 
 def _compile(policy: Settings, environment: Environment) -> None:
     """Compile, or fetch from the cache, by playing no rounds."""
-    own, shared = streams(0, EXPLORATION_PURPOSE, CHOICE_PURPOSE), streams(0, ROUNDS_PURPOSE, REWARDS_PURPOSE)
+    own, shared = streams(0, Purpose.EXPLORATION, Purpose.CHOICE), streams(0, Purpose.ROUNDS, Purpose.REWARDS)
     state = policy.start(policy.noise_tables([0])[0])
     world = environment.world(0)
     episode(state, world, 0, environment.candidates, environment.dimension, own, shared, np.zeros(5), np.zeros(1))

@@ -11,7 +11,7 @@ from adaprivate.compiled import streams
 from adaprivate.environments.protocol import draw
 from adaprivate.mechanisms import Secure
 from adaprivate.policies.core.policy import Policy
-from adaprivate.simulation import REWARDS_PURPOSE, ROUNDS_PURPOSE
+from adaprivate.purposes import Purpose
 
 
 @numba.njit(nogil=True)
@@ -27,7 +27,7 @@ def replay():
     def replayed(environment, seed, rounds):
         shape = (rounds, environment.candidates)
         candidates, means, rewards = np.empty((*shape, environment.dimension)), np.empty(shape), np.empty(shape)
-        _play(environment.world(seed), candidates, means, rewards, streams(seed, ROUNDS_PURPOSE, REWARDS_PURPOSE))
+        _play(environment.world(seed), candidates, means, rewards, streams(seed, Purpose.ROUNDS, Purpose.REWARDS))
         return candidates, means, rewards
 
     return replayed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adaprivate.check import Floats
-from adaprivate.compiled import Protocol, Streams
+from adaprivate.compiled import Dispatch, Streams
 
 
 def draw(world: Any, round_index: int, candidates: Floats, means: Floats, rewards: Floats, rng: Streams) -> None:
@@ -16,4 +16,4 @@ def draw(world: Any, round_index: int, candidates: Floats, means: Floats, reward
     raise TypeError(f"{type(world).__name__} has no compiled draw")
 
 
-draws = Protocol(draw)
+draws = Dispatch(draw)

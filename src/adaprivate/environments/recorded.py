@@ -21,9 +21,8 @@ from adaprivate.data.features import SCALINGS, rating_matrix, scaled, truncated_
 from adaprivate.environments.protocol import draws
 from adaprivate.mechanisms.noise import SimulatedReplicas
 from adaprivate.privacy import Guarantee
+from adaprivate.purposes import Purpose
 
-FEATURE_NOISE_PURPOSE = 20
-"""The stream of a seed from which the noise on features is drawn."""
 PROFILE_RIDGE = 100.0
 
 
@@ -173,7 +172,7 @@ def _prepared(settings: RecordedRatings, path: str, seed: int) -> Prepared:
             settings.dimension,
             epsilon=settings.feature_epsilon,
             delta=settings.feature_delta,
-            noise=SimulatedReplicas([(seed, FEATURE_NOISE_PURPOSE)]),
+            noise=SimulatedReplicas([(seed, Purpose.FEATURE_NOISE)]),
             calibration=settings.feature_calibration,
         ).features
     else:

@@ -13,8 +13,8 @@ from adaprivate.check import Array
 from adaprivate.compiled import streams
 from adaprivate.evaluate.decisions import Decisions
 from adaprivate.policies.core.policy import Policy
+from adaprivate.purposes import Purpose
 
-REPLAY_PURPOSE = 21
 """The purpose of the stream of a seed that keeps rows."""
 
 
@@ -32,7 +32,7 @@ def replay(policy: Policy, log: Decisions, *, rounds: int, seed: int = 0, learn:
     check.whole("rounds", rounds, at_least=1)
     kept = np.ones(len(log), dtype=bool)
     if log.propensities is not None:
-        key = int(streams(seed, REPLAY_PURPOSE)[0, 0])
+        key = int(streams(seed, Purpose.REPLAY)[0, 0])
         uniform = np.random.default_rng(key).uniform(size=len(log))
         kept = uniform * log.propensities <= log.propensities.min()
     accepted: list[int] = []

@@ -14,9 +14,7 @@ from adaprivate.environments import Environment
 from adaprivate.environments.protocol import draw
 from adaprivate.evaluate.decisions import Decisions
 from adaprivate.policies.core.propensities import choice_probabilities
-
-LOG_PURPOSE = 22
-"""The purposes from here on are those of logs drawn beside a policy's own run."""
+from adaprivate.purposes import Purpose
 
 
 @entry
@@ -29,7 +27,7 @@ def rounds_of(environment: Environment, seed: int, rounds: int, part: int = 0) -
     """Candidates, mean rewards and rewards of so many rounds of a seed's world that no policy has met."""
     shape = (rounds, environment.candidates)
     candidates, means, rewards = np.empty((*shape, environment.dimension)), np.empty(shape), np.empty(shape)
-    rng = streams(seed, LOG_PURPOSE + 2 * part, LOG_PURPOSE + 1 + 2 * part)
+    rng = streams(seed, Purpose.LOG + 2 * part, Purpose.LOG + 1 + 2 * part)
     _rounds(environment.world(seed), candidates, means, rewards, rng)
     return candidates, means, rewards
 
@@ -37,7 +35,7 @@ def rounds_of(environment: Environment, seed: int, rounds: int, part: int = 0) -
 def uniform_log(candidates: Floats, rewards: Floats, seed: int) -> Decisions:
     """The log of uniform choice between candidates whose rewards (n, K) are all known."""
     n, count = rewards.shape
-    actions = np.random.default_rng([seed, LOG_PURPOSE]).integers(0, count, size=(n,))
+    actions = np.random.default_rng([seed, Purpose.LOG]).integers(0, count, size=(n,))
     return Decisions(candidates, actions, rewards[np.arange(n), actions], np.full(n, 1 / count))
 
 

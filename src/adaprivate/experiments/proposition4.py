@@ -25,7 +25,8 @@ from adaprivate.experiments._synthetic import PAPER_SEEDS, cell
 from adaprivate.policies.adaprivate.ts import AdaPrivateTSSettings
 from adaprivate.policies.core.dispatch import select, update
 from adaprivate.policies.core.linear import PARAMETER
-from adaprivate.simulation import CHOICE_PURPOSE, EXPLORATION_PURPOSE, mean_sem
+from adaprivate.purposes import Purpose
+from adaprivate.simulation import mean_sem
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Prop. 4 and Eq. 3.13"
 SEEDS = PAPER_SEEDS
@@ -62,7 +63,7 @@ def run(setting: Mapping[str, Any], seeds: int) -> Row:
     samples = np.empty((replicas, DIMENSION))
     for i, noise in enumerate(policy.noise_tables(range(replicas))):
         state = policy.start(noise)
-        learn_and_sample(state, features, rewards, streams(i, EXPLORATION_PURPOSE, CHOICE_PURPOSE))
+        learn_and_sample(state, features, rewards, streams(i, Purpose.EXPLORATION, Purpose.CHOICE))
         samples[i] = state.vectors[PARAMETER]
     design = policy.ridge * np.eye(DIMENSION) + features.T @ features
     strategy = mechanisms.strategy(setting["noise"], setting["batches"])

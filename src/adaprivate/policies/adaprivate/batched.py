@@ -18,12 +18,11 @@ from adaprivate.policies.adaprivate.noisy_design import design_mechanism, with_d
 from adaprivate.policies.core.linear import BATCH, COORDINATES, DECAY, PRIOR, STATISTIC, WIDTH, Integers, LinearState, fresh
 from adaprivate.policies.core.releasing import ReleasingSettings
 from adaprivate.privacy import Guarantee
+from adaprivate.purposes import Purpose
 
 CALIBRATIONS = ("zcdp", "exact")
 SCHEDULES = ("fixed", "growing")
 STATISTICS = ("b", "ab")
-NOISE_PURPOSE, DESIGN_NOISE_PURPOSE = 10, 11
-"""The purposes of the privacy-noise streams of a seed: that on b, and that on A."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,12 +145,12 @@ class BatchedSettings(ReleasingSettings):
 
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
         """The noise of every release (seeds, batches, d), then A's with "ab", each seed's as if it were drawn alone."""
-        release = self.mechanism(SimulatedReplicas([(seed, NOISE_PURPOSE) for seed in seeds]), len(seeds))
+        release = self.mechanism(SimulatedReplicas([(seed, Purpose.NOISE) for seed in seeds]), len(seeds))
         table = _released_noise(release, len(seeds)) / self.inclusion
         if self.statistics == "b":
             return np.ascontiguousarray(table)
         design = design_mechanism(
-            SimulatedReplicas([(seed, DESIGN_NOISE_PURPOSE) for seed in seeds]),
+            SimulatedReplicas([(seed, Purpose.DESIGN_NOISE) for seed in seeds]),
             strategy=self.noise,
             batches=len(self.ends),
             dimension=self.dimension,

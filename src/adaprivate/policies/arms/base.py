@@ -18,9 +18,7 @@ from adaprivate.compiled import Streams, kernel, normal, uniform
 from adaprivate.mechanisms.noise import SimulatedReplicas
 from adaprivate.policies.core.linear import Integers
 from adaprivate.policies.core.releasing import refuse_exact_noise
-
-NOISE_PURPOSE = 10
-"""The purpose of the privacy-noise stream of a seed."""
+from adaprivate.purposes import Purpose
 
 
 class ArmState(NamedTuple):
@@ -142,13 +140,13 @@ class PureArmSettings(ArmSettings):
 
 def laplace_tables(seeds: Sequence[int], shape: tuple[int, int], scale: float) -> Floats:
     """Laplace noise for each seed (seeds, rows, columns), each seed's as if it were drawn alone."""
-    source = SimulatedReplicas([(seed, NOISE_PURPOSE) for seed in seeds])
+    source = SimulatedReplicas([(seed, Purpose.NOISE) for seed in seeds])
     return per_seed(source.laplace(np.zeros((shape[0], shape[1] * len(seeds))), scale), len(seeds))
 
 
 def gaussian_tables(seeds: Sequence[int], shape: tuple[int, int], scale: float) -> Floats:
     """Gaussian noise for each seed (seeds, rows, columns), each seed's as if it were drawn alone."""
-    source = SimulatedReplicas([(seed, NOISE_PURPOSE) for seed in seeds])
+    source = SimulatedReplicas([(seed, Purpose.NOISE) for seed in seeds])
     return per_seed(source.gaussian(np.zeros((shape[0], shape[1] * len(seeds))), scale), len(seeds))
 
 

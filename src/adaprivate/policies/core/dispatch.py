@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from adaprivate.check import Floats
-from adaprivate.compiled import Protocol, Streams
+from adaprivate.compiled import Dispatch, Streams
 
 
 def select(state: Any, candidates: Floats, rng: Streams) -> int:
@@ -18,5 +18,5 @@ def update(state: Any, features: Floats, reward: float, rng: Streams) -> None:
     raise TypeError(f"{type(state).__name__} has no compiled update")
 
 
-selects = Protocol(select)
-updates = Protocol(update)
+selects = Dispatch(select)
+updates = Dispatch(update)

@@ -21,9 +21,7 @@ from adaprivate.policies.core.dispatch import select, update
 from adaprivate.policies.core.propensities import Propensities, choice_probabilities
 from adaprivate.policies.core.releasing import ReleasingSettings
 from adaprivate.privacy import Guarantee
-
-EXPLORATION_PURPOSE, CHOICE_PURPOSE = 3, 4
-"""The purposes of a policy's own random streams."""
+from adaprivate.purposes import Purpose
 
 
 class Decision(NamedTuple):
@@ -91,7 +89,7 @@ class Policy:
         self._rewards: dict[int, float] = {}
         """Rewards that wait for their decision's window to close."""
         self._seed = secrets.randbits(128) if seed is None else check.whole("seed", seed, at_least=0)
-        self._rng = streams(self._seed, EXPLORATION_PURPOSE, CHOICE_PURPOSE)
+        self._rng = streams(self._seed, Purpose.EXPLORATION, Purpose.CHOICE)
         self._arms = np.eye(self._dimension) if getattr(settings, "fixed_arms", False) else None
         """The candidates of every round, for a policy on fixed arms."""
         self._sampler: ArmSampler | None = None

@@ -25,13 +25,12 @@ from adaprivate.policies.joint import perturbed as joint
 from adaprivate.policies.noise_aware import posterior
 from adaprivate.policies.rivals import dgs_linucb, ldp_linucb, switching, zcdp_episodic
 from adaprivate.policies.rivals.random import RandomState
+from adaprivate.purposes import Purpose
 
 MOST_BY_LATTICE = 8
 """Up to so many candidates the orthant probabilities are integrated on lattices."""
 SHIFTS = 8
 """Independent shifts of a lattice; their spread is the error."""
-PROPENSITY_PURPOSE = 20
-"""The purpose of the stream of a seed that integrates."""
 
 
 class Propensities(NamedTuple):
@@ -215,13 +214,13 @@ def gaussian_best(means: Floats, factors: Floats, *, draws: int = 512, seed: int
     out, error = np.zeros((rows, count)), np.zeros((rows, count))
     if count <= (MOST_BY_LATTICE if lattice else 2):
         primes = [p for p in range(2, 100) if all(p % q for q in range(2, p))][: 2 * count]
-        shifts = np.random.default_rng([seed, PROPENSITY_PURPOSE]).uniform(size=(SHIFTS, count))
+        shifts = np.random.default_rng([seed, Purpose.PROPENSITY]).uniform(size=(SHIFTS, count))
         _by_lattice(means, factors, max(1, draws // SHIFTS), np.sqrt(primes), shifts, out, error)
         return Propensities(out, error)
     if rank > count:  # fewer numbers to draw: a root of the covariance of the scores
         values, basis = np.linalg.eigh(factors @ factors.swapaxes(1, 2))
         factors = np.ascontiguousarray(basis * np.sqrt(np.maximum(values, 0.0))[:, None, :])
-    _by_drawing(means, factors, draws, streams(seed, PROPENSITY_PURPOSE), out)
+    _by_drawing(means, factors, draws, streams(seed, Purpose.PROPENSITY), out)
     spread = np.maximum(out * (1 - out), 1 / draws)  # all draws alike do not make it certain
     return Propensities(out, np.sqrt(spread / draws))
 
@@ -291,7 +290,7 @@ def _certain(state: Any, candidates: Floats, seed: int) -> Propensities:
     if isinstance(working, LinearState):
         working.numbers[linear.FORCED] = 0.0
     chosen = np.zeros(rows, dtype=np.int64)
-    _choose(working, candidates, streams(seed, PROPENSITY_PURPOSE, PROPENSITY_PURPOSE + 1), chosen)
+    _choose(working, candidates, streams(seed, Purpose.PROPENSITY, Purpose.PROPENSITY_CHOICE), chosen)
     one = np.zeros((rows, count))
     one[np.arange(rows), chosen] = 1.0
     return Propensities(one, np.zeros((rows, count)))

@@ -20,10 +20,9 @@ from adaprivate.policies.joint.perturbed import NONE, WISHART, JointState, begin
 from adaprivate.privacy import Guarantee, Participation, Price
 from adaprivate.privacy.price import LOSS_GRID
 from adaprivate.privacy.wishart import least_degrees
+from adaprivate.purposes import Purpose
 
 CALIBRATIONS = ("published", "tight")
-TREE_NOISE_PURPOSE = 12
-"""The purpose of the stream of a seed that the tree's noise is drawn from."""
 ROW_SQUARE = 2.0
 """L~^2: a row (x, y) has |x| <= 1 and |y| <= 1."""
 
@@ -107,7 +106,7 @@ class ConfidenceSettings:
         """The start of each seed's noise stream: node noise is drawn as rounds go by."""
         if not self.noise_kind:
             return np.zeros((len(seeds), 0, self.dimension))
-        return np.array([stream_table(streams(seed, TREE_NOISE_PURPOSE)) for seed in seeds])
+        return np.array([stream_table(streams(seed, Purpose.TREE_NOISE)) for seed in seeds])
 
     def start(self, noise: Floats) -> JointState:
         """The state before the first round, given the start of the noise stream."""

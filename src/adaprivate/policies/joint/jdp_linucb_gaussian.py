@@ -20,9 +20,10 @@ from adaprivate.check import Floats
 from adaprivate.mechanisms import PrefixSum
 from adaprivate.mechanisms.noise import Noise, SimulatedReplicas
 from adaprivate.policies.core.linear import Integers
-from adaprivate.policies.joint.confidence import ROW_SQUARE, ROWS, TREE_NOISE_PURPOSE, Bounds, JointSettings
+from adaprivate.policies.joint.confidence import ROW_SQUARE, ROWS, Bounds, JointSettings
 from adaprivate.policies.joint.perturbed import GAUSSIAN, JointState
 from adaprivate.privacy import Price
+from adaprivate.purposes import Purpose
 
 RELEASES = ("tree", "batched")
 
@@ -90,7 +91,7 @@ class JdpLinUCBGaussianSettings(JointSettings):
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
         if not self.batched:
             return super().noise_tables(seeds)
-        release = self.mechanism(SimulatedReplicas([(seed, TREE_NOISE_PURPOSE) for seed in seeds]), len(seeds))
+        release = self.mechanism(SimulatedReplicas([(seed, Purpose.TREE_NOISE) for seed in seeds]), len(seeds))
         steps = release.strategy.steps
         table = np.array([release.release(np.zeros(release.dimension)) for _ in range(steps)])
         return np.ascontiguousarray(table.reshape(steps, len(seeds), -1).swapaxes(0, 1))

@@ -20,11 +20,10 @@ from adaprivate.policies.core.linear import Integers, dot, highest, rotate
 from adaprivate.policies.core.releasing import refuse_exact_noise
 from adaprivate.policies.joint.perturbed import KIND, LAPLACE, ROUND, ROUNDS, SCALE, grow_tree, stream_of, stream_table
 from adaprivate.privacy import Guarantee
+from adaprivate.purposes import Purpose
 
 CALIBRATIONS = ("published", "tight")
 FORMS = ("corrected", "as-printed")
-PURPOSE = 13
-"""The purpose of the stream of a seed that the trees' noise is drawn from."""
 # rows of LaplaceState.vectors
 TOTAL, STATISTIC, ESTIMATE, PARAMETER, ROTATED = range(5)
 # positions in LaplaceState.numbers (the second is SCALE) and counts (the first, fourth and fifth are joint's)
@@ -223,7 +222,7 @@ class LaplaceTreeSettings:
 
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
         """The start of each seed's noise stream: node noise is drawn as rounds go by."""
-        return np.array([stream_table(streams(seed, PURPOSE)) for seed in seeds])
+        return np.array([stream_table(streams(seed, Purpose.LAPLACE_TREE_NOISE)) for seed in seeds])
 
     def start(self, noise: Floats) -> LaplaceState:
         """The state before the first round, given the start of the noise stream."""

@@ -21,11 +21,11 @@ from adaprivate.mechanisms.catalogue import ShapedRows
 from adaprivate.mechanisms.informative import LARGEST, Informative, Reader
 from adaprivate.mechanisms.noise import SimulatedReplicas
 from adaprivate.mechanisms.prefix import NoisyRows
-from adaprivate.policies.adaprivate.batched import NOISE_PURPOSE
 from adaprivate.policies.core.linear import Integers
 from adaprivate.policies.core.releasing import ReleasingSettings
 from adaprivate.policies.noise_aware.posterior import BATCH, PosteriorState, take_in_released_row
 from adaprivate.privacy import Guarantee, Participation
+from adaprivate.purposes import Purpose
 
 MOST_BATCHES = 2048
 WIDEST = 0.5
@@ -244,7 +244,7 @@ class NoiseAwareSettings(ReleasingSettings):
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
         """The noise of every row (seeds, batches, D), each seed's as if it were drawn alone."""
         size, count = self.shape.dimension, len(seeds)
-        source = SimulatedReplicas([(seed, NOISE_PURPOSE) for seed in seeds])
+        source = SimulatedReplicas([(seed, Purpose.NOISE) for seed in seeds])
         rows: list[Floats] = []
         for first, last, strategy in self.epochs:
             release = NoisyRows(strategy, dimension=size * count, noise_multiplier=self.noise_multiplier, noise=source)

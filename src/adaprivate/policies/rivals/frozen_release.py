@@ -19,10 +19,11 @@ from adaprivate import check, privacy
 from adaprivate.check import Floats
 from adaprivate.compiled import kernel
 from adaprivate.mechanisms.noise import SimulatedReplicas
-from adaprivate.policies.adaprivate.batched import CALIBRATIONS, NOISE_PURPOSE
+from adaprivate.policies.adaprivate.batched import CALIBRATIONS
 from adaprivate.policies.core.linear import PARAMETER, TOTAL, Integers, absorb, dot, rotate
 from adaprivate.policies.core.releasing import refuse_exact_noise
 from adaprivate.privacy import Guarantee, Participation
+from adaprivate.purposes import Purpose
 
 # the first positions of SnapshotState.numbers; a policy adds its own from OWN on
 WIDTH, CENTRE, LOG_DET, RELEASED_LOG_DET, TRIGGER, OWN = range(6)
@@ -101,7 +102,7 @@ def smallest_eigenvalue(root: Floats) -> float:
 
 def independent_noise(seeds: Sequence[int], releases: int, width: int, scale: float, law: str = "gaussian") -> Floats:
     """Fresh noise for each release (seeds, releases, width), each seed's as if it were drawn alone."""
-    source = SimulatedReplicas([(seed, NOISE_PURPOSE) for seed in seeds])
+    source = SimulatedReplicas([(seed, Purpose.NOISE) for seed in seeds])
     nothing = np.zeros((releases, width * len(seeds)))
     table = source.gaussian(nothing, scale) if law == "gaussian" else source.laplace(nothing, scale)
     return np.ascontiguousarray(table.reshape(releases, len(seeds), width).swapaxes(0, 1))

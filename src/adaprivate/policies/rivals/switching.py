@@ -14,7 +14,6 @@ from adaprivate.check import Floats
 from adaprivate.compiled import Streams
 from adaprivate.mechanisms import PrefixSum
 from adaprivate.mechanisms.noise import SimulatedReplicas
-from adaprivate.policies.adaprivate.batched import NOISE_PURPOSE
 from adaprivate.policies.core.dispatch import selects, updates
 from adaprivate.policies.core.linear import PARAMETER, ROTATED, STATISTIC, TOTAL
 from adaprivate.policies.rivals.frozen_release import (
@@ -32,6 +31,7 @@ from adaprivate.policies.rivals.frozen_release import (
     solve,
 )
 from adaprivate.privacy import GaussianPrice, Price
+from adaprivate.purposes import Purpose
 
 BASE, CONFIDENCE, VOLUME, INFLATION = OWN, OWN + 1, OWN + 2, OWN + 3
 """The width is base + sqrt(confidence + volume x log det(A / ridge)) + inflation x noise std / sqrt(least eigenvalue)."""
@@ -98,7 +98,7 @@ class SwitchingSettings(FrozenReleaseSettings):
             mechanisms.strategy(self.noise, self.releases),
             dimension=self.dimension * len(seeds),
             noise_multiplier=self.noise_multiplier,
-            noise=SimulatedReplicas([(seed, NOISE_PURPOSE) for seed in seeds]),
+            noise=SimulatedReplicas([(seed, Purpose.NOISE) for seed in seeds]),
         )
         table = np.array([release.release(np.zeros(release.dimension)) for _ in range(self.releases)])
         return np.ascontiguousarray(table.reshape(self.releases, len(seeds), self.dimension).swapaxes(0, 1))
