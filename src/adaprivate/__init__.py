@@ -9,15 +9,18 @@ from adaprivate import privacy
 
 if TYPE_CHECKING:
     from adaprivate import environments, mechanisms, policies
+    from adaprivate.evaluation.evaluate import evaluate
     from adaprivate.policies.core.policy import load, policy
     from adaprivate.simulation import simulate
 
-__version__ = "0.1.0"
-__all__ = ["__version__", "environments", "load", "mechanisms", "policies", "policy", "privacy", "simulate"]
+    __version__: str
+
+__all__ = ["__version__", "environments", "evaluate", "load", "mechanisms", "policies", "policy", "privacy", "simulate"]
 
 # Loaded on first use, so that accounting never waits for the compiler.
 _LAZY = {
     "environments": "adaprivate.environments",
+    "evaluate": "adaprivate.evaluation.evaluate",
     "mechanisms": "adaprivate.mechanisms",
     "policies": "adaprivate.policies",
     "policy": "adaprivate.policies.core.policy",
@@ -27,6 +30,8 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.import_module("importlib.metadata").version("adaprivate")
     if name not in _LAZY:
         raise AttributeError(f"module 'adaprivate' has no attribute {name!r}")
     module = importlib.import_module(_LAZY[name])

@@ -111,6 +111,13 @@ def one_of(name: str, value: object, options: Iterable[str]) -> str:
     return str(value)
 
 
+def known(options: Iterable[str], allowed: Iterable[str], of: str = "") -> None:
+    """Options that somebody takes; ``of`` says who."""
+    words = "in {" + ", ".join(allowed := tuple(allowed)) + "}" + (f" for {of}" if of else "")
+    for option in options:
+        expect(option in allowed, "option", option, words)
+
+
 def floats(name: str, value: object, shape: tuple[int | None, ...]) -> Floats:
     """A finite float array of the given shape (``None`` leaves an axis free)."""
     try:

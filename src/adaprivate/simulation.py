@@ -283,7 +283,5 @@ def split_options(policy_names: Sequence[str], environment_name: str, values: Ma
     """The options of the environment; refuses an option that neither it nor any of the policies knows."""
     for_environment = environments.options(environment_name)
     known = {*for_environment, *(option for name in policy_names for option in policy_options(name))}
-    known -= {"rounds", "epsilon", "delta"}
-    for key in values:
-        check.expect(key in known, "option", key, "in {" + ", ".join(sorted(known)) + "}")
+    check.known(values, sorted(known - {"rounds", "epsilon", "delta"}))
     return {key: value for key, value in values.items() if key in for_environment}

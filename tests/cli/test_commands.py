@@ -4,9 +4,12 @@ import json
 import math
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
+import adaprivate
 from adaprivate import privacy
 
 
@@ -171,6 +174,13 @@ def test_reproduce_writes_a_report(tmp_path):
     assert (tmp_path / "report" / "index.html").exists()
 
 
+def test_one_version():
+    stated = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert run("--version").stdout == run("version").stdout == f"{stated}\n"
+    assert document("version") == {"version": stated}
+    assert adaprivate.__version__ == stated
+
+
 BASE = ("calibrate", "--epsilon", "1", "--delta", "1e-5")
 ON_ARMS = ("--environment", "bernoulli-arms")
 MISTAKES = [
@@ -237,7 +247,18 @@ def test_mistakes_end_with_one_line_and_exit_code_2(arguments, message):
 
 @pytest.mark.parametrize(
     "command",
-    [(), ("list",), ("calibrate",), ("simulate",), ("plan",), ("reproduce",), ("version",), ("data",), ("data", "check")],
+    [
+        (),
+        ("list",),
+        ("calibrate",),
+        ("simulate",),
+        ("evaluate",),
+        ("plan",),
+        ("reproduce",),
+        ("version",),
+        ("data",),
+        ("data", "check"),
+    ],
 )
 def test_every_command_explains_itself(command):
     done = run(*command, "--help")

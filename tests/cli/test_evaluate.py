@@ -5,9 +5,14 @@ import subprocess
 import sys
 
 import numpy as np
+import polars as pl
 import pytest
 
+import adaprivate as ap
 from adaprivate import cli
+from adaprivate.check import InputError
+from adaprivate.evaluation.decisions import logged
+from adaprivate.evaluation.judging import judge
 
 
 def run(*arguments):
@@ -54,6 +59,53 @@ def test_replay_and_snips(log):
     assert released["log"]["value"] is None  # what was logged is not published along with it
     assert released["rows"][0]["released"]
     assert "SIMULATED" not in released["rows"][0]["guarantee"]
+
+
+def test_python_gives_what_the_command_prints(log):
+    names, words = ["adaprivate-ts", "linucb"], ["replay", "dr"]
+    asked = {"epsilon": [1.0, 8.0], "candidates": "x", "options": {"batch_size": 50, "alpha": 0.5}, "seed": 3}
+    table = ap.evaluate(log, names, words, **asked)
+    flags = [part for name in names for part in ("--policy", name)] + [part for e in words for part in ("--estimator", e)]
+    flags += ["--epsilon", 1, "--epsilon", 8, "--option", "batch_size=50", "--option", "alpha=0.5", "--seed", 3]
+    assert document(log, "--candidates", "x", *flags)["rows"] == table.to_dicts()
+    assert ap.evaluate(pl.read_csv(log), names, words, **asked).equals(table)
+    cases = [(*case, word) for case in (("adaprivate-ts", 1.0), ("adaprivate-ts", 8.0), ("linucb", None)) for word in words]
+    assert table.select("policy", "epsilon", "estimator").rows() == cases
+    assert table["batch_size"].to_list() == [50] * 4 + [None] * 2
+    assert table["alpha"].to_list() == [None] * 4 + [0.5] * 2
+    assert set(table["seed"]) == {3}
+    found, guarantee = judge(logged(log, candidates="x"), "linucb", "dr", options={"alpha": 0.5}, seed=3)
+    assert guarantee is None
+    assert table.row(5, named=True).items() >= {"value": found.value, "low": found.low, "sem": found.sem}.items()
+
+
+def test_an_option_of_a_policy_is_not_taken_for_ours(log):
+    table = ap.evaluate(log, "adac-oful", "dm", candidates="x", options={"confidence": 0.8})
+    assert table.row(0, named=True).items() >= {"confidence": 0.95, "policy_confidence": 0.8}.items()
+
+
+def test_items_may_be_a_table():
+    rng = np.random.default_rng(1)
+    items = pl.DataFrame({"name": ["a", "b", "c"], "width": [0.5, -0.5, 0.2], "height": [0.1, 0.3, -0.4]})
+    log = pl.DataFrame({"action": rng.choice(["a", "b", "c"], 90), "reward": rng.integers(2, size=90)})
+    by_features = logged(log, items=items)
+    assert by_features.candidates.tolist() == [items.select("width", "height").to_numpy().tolist()]
+    assert [items["name"][int(row)] for row in by_features.actions] == log["action"].to_list()
+    assert ap.evaluate(log, "linucb", "dm", items=items).equals(ap.evaluate(by_features, "linucb", "dm"))
+
+
+def test_python_mistakes():
+    log = pl.DataFrame({"action": [0, 1, 0, 1], "reward": [1, 0, 1, 1]})
+    for wrong, asked, said in [
+        (log, {"policies": []}, "policies="),
+        (log, {"estimator": "magic"}, "estimator='magic'"),
+        (log, {"options": {"dimension": 3}}, "option='dimension' in {"),
+        (log, {"estimator": ["replay", "dm"], "release_epsilon": 1.0}, "policies x epsilons x estimators=2 == 1"),
+        (log.with_columns(reward=pl.lit(7)), {}, "log, row 1, column reward"),
+        ("nowhere.csv", {}, "nowhere.csv to be a file"),
+    ]:
+        with pytest.raises(InputError, match=said):
+            ap.evaluate(wrong, **{"policies": "linucb", **asked})
 
 
 def test_a_table_for_people(log):

@@ -5,10 +5,10 @@ import pytest
 
 from adaprivate import policies
 from adaprivate.check import InputError
-from adaprivate.evaluate.decisions import Decisions
-from adaprivate.evaluate.estimators import Rows, effective_sample_size, estimate
-from adaprivate.evaluate.evaluation import learn_from, policy_rows
-from adaprivate.evaluate.replay import replay
+from adaprivate.evaluation.decisions import Decisions
+from adaprivate.evaluation.estimators import Sample, effective_sample_size, estimate
+from adaprivate.evaluation.judging import learn_from, sample_for
+from adaprivate.evaluation.replay import replay
 from adaprivate.policies.core.policy import Policy
 from adaprivate.policies.core.propensities import choice_probabilities
 
@@ -16,16 +16,16 @@ R, W = np.array([1.0, 0.0, 1.0, 0.0]), np.array([2.0, 0.5, 0.0, 1.5])
 
 
 def test_by_hand():
-    ips = estimate("ips", Rows(R, W))
+    ips = estimate("ips", Sample(R, W))
     assert ips.value == 0.5
     assert ips.sem == pytest.approx(0.5)  # of 2, 0, 0, 0: standard deviation 1
     assert ips.high - ips.value == pytest.approx(0.5 * 3.182446, rel=1e-6)  # Student's t, 3 degrees of freedom
     assert ips.effective_sample_size == pytest.approx(16 / 6.5)
     assert ips.rewarded == 1
-    snips = estimate("snips", Rows(R, W))
+    snips = estimate("snips", Sample(R, W))
     assert snips.value == 0.5
     assert snips.sem == pytest.approx(np.sqrt((1 + 0.0625 + 0 + 0.5625) / 3 / 4))  # w (r - 1/2), mean weight 1
-    assert estimate("replay", Rows(R)).value == 0.5
+    assert estimate("replay", Sample(R)).value == 0.5
     assert effective_sample_size(np.ones(7)) == 7
 
 
@@ -38,25 +38,25 @@ def test_direct_method_is_least_squares():
     r, w, X, F = rows_with_features()
     ones = np.ones((len(r), 1))
     theta = np.linalg.lstsq(np.hstack([X, ones]), r, rcond=None)[0]
-    found = estimate("dm", Rows(r, w, X, F))
+    found = estimate("dm", Sample(r, w, X, F))
     assert found.value == pytest.approx((np.hstack([F, ones]) @ theta).mean())
-    ahead = estimate("dm", Rows(r + np.eye(len(r))[7], w, X, F)).value - found.value  # linear in rewards
-    again = estimate("dm", Rows(r + 2 * np.eye(len(r))[7], w, X, F)).value - found.value
+    ahead = estimate("dm", Sample(r + np.eye(len(r))[7], w, X, F)).value - found.value  # linear in rewards
+    again = estimate("dm", Sample(r + 2 * np.eye(len(r))[7], w, X, F)).value - found.value
     assert again == pytest.approx(2 * ahead)
 
 
 def test_doubly_robust_in_the_two_cases_it_must_be_right():
     r, w, X, F = rows_with_features()
-    assert estimate("dr", Rows(r, np.ones(len(r)), X, X)).value == pytest.approx(r.mean())
+    assert estimate("dr", Sample(r, np.ones(len(r)), X, X)).value == pytest.approx(r.mean())
     linear = X @ [0.1, -0.2, 0.3] + 0.4
-    assert estimate("dr", Rows(linear, w, X, F)).value == pytest.approx((F @ [0.1, -0.2, 0.3] + 0.4).mean())
+    assert estimate("dr", Sample(linear, w, X, F)).value == pytest.approx((F @ [0.1, -0.2, 0.3] + 0.4).mean())
 
 
 @pytest.mark.parametrize("estimator", ["replay", "ips", "snips", "dm", "dr"])
 def test_the_bootstrap_has_the_same_width(estimator):
     """2,000 resamples of 2,000 rows: widths within 12 % (the quantiles' own error is about 3 %)."""
     r, w, X, F = rows_with_features(2_000)
-    rows = Rows(r, w, X, F)
+    rows = Sample(r, w, X, F)
     one, other = (estimate(estimator, rows, interval=kind, resamples=2_000) for kind in ("asymptotic", "bootstrap"))
     assert one.value == other.value
     assert other.high - other.low == pytest.approx(one.high - one.low, rel=0.12)
@@ -65,15 +65,15 @@ def test_the_bootstrap_has_the_same_width(estimator):
 
 def test_what_is_refused():
     with pytest.raises(InputError, match="the log needs propensities"):
-        estimate("ips", Rows(R))
+        estimate("ips", Sample(R))
     with pytest.raises(InputError, match="features of each row"):
-        estimate("dm", Rows(R, W))
+        estimate("dm", Sample(R, W))
     with pytest.raises(InputError, match="estimator='magic'"):
-        estimate("magic", Rows(R))
+        estimate("magic", Sample(R))
     with pytest.raises(InputError, match=r"min\(weights\)=-1"):
-        Rows(R, -np.ones(4))
+        Sample(R, -np.ones(4))
     with pytest.raises(InputError, match="never chooses"):
-        estimate("snips", Rows(R, np.zeros(4)))
+        estimate("snips", Sample(R, np.zeros(4)))
 
 
 class World:
@@ -111,10 +111,10 @@ def covering():
     found = {}
     for repetition in range(REPETITIONS):
         log = world.log(N, [2, repetition])
-        rows = policy_rows(policy.state, log, seed=repetition)
+        rows = sample_for(policy.state, log, seed=repetition)
         kept = replay(policy, log, rounds=N, seed=repetition, learn=False)
         for name in ("ips", "snips", "dm", "dr", "replay"):
-            got = estimate(name, Rows(log.rewards[kept]) if name == "replay" else rows)
+            got = estimate(name, Sample(log.rewards[kept]) if name == "replay" else rows)
             off, reach = abs(got.value - truth), (got.high - got.low) / 2
             hits = [off <= scale * reach for scale in (1, 2 / 3, 3 / 2)]
             found.setdefault(name, []).append([*hits, (got.value - truth) / got.sem])
@@ -142,6 +142,6 @@ def test_wrong_propensities_are_seen():
     truth = float((choice_probabilities(policy.state, world.sets).probability * world.means).sum(axis=1).mean())
     log = world.log(200_000, [3])
     uniform = Decisions(log.candidates, log.actions, log.rewards, np.full(len(log), 0.25))
-    right, wrong = (estimate("ips", policy_rows(policy.state, one)) for one in (log, uniform))
+    right, wrong = (estimate("ips", sample_for(policy.state, one)) for one in (log, uniform))
     assert abs(right.value - truth) < 4 * right.sem
     assert abs(wrong.value - truth) > 8 * wrong.sem

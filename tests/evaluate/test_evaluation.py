@@ -9,11 +9,11 @@ import pytest
 from adaprivate import policies, privacy
 from adaprivate.check import InputError
 from adaprivate.data.logs import log as read_log
-from adaprivate.evaluate.decisions import Decisions, decisions
-from adaprivate.evaluate.estimators import Rows, estimate
-from adaprivate.evaluate.evaluation import evaluate, learn_from, policy_rows
-from adaprivate.evaluate.release import release, together
-from adaprivate.evaluate.replay import acceptance, replay
+from adaprivate.evaluation.decisions import Decisions, decisions
+from adaprivate.evaluation.estimators import Sample, estimate
+from adaprivate.evaluation.judging import judge, learn_from, sample_for
+from adaprivate.evaluation.release import release, together
+from adaprivate.evaluation.replay import acceptance, replay
 from adaprivate.mechanisms import Secure, Simulated
 from adaprivate.policies.core.policy import Policy
 
@@ -74,7 +74,7 @@ def test_estimators_agree_on_a_learned_policy():
     log = logged(8_000)
     policy = made("noise-aware-ucb", 4_000)
     learn_from(policy, log.part(slice(0, 4_000)))
-    rows = policy_rows(policy.state, log.part(slice(4_000, None)))
+    rows = sample_for(policy.state, log.part(slice(4_000, None)))
     found = [estimate(name, rows) for name in ("ips", "snips", "dm", "dr")]
     for one in found:
         assert abs(one.value - found[-1].value) < 4 * math.hypot(one.sem, found[-1].sem)
@@ -85,21 +85,21 @@ def test_estimators_agree_on_a_learned_policy():
 def test_evaluate_every_estimator():
     log = logged(2_400)
     for estimator in ("replay", "ips", "snips", "dm", "dr"):
-        found, guarantee = evaluate(log, "adaprivate-ts", estimator, options={"batch_size": 100, "epsilon": 2.0})
+        found, guarantee = judge(log, "adaprivate-ts", estimator, options={"batch_size": 100, "epsilon": 2.0})
         assert 0.3 < found.low < found.value < found.high < 1.0
         assert guarantee.nominal_epsilon == 2
         assert guarantee.simulated
         assert found.rows == (pytest.approx(600, abs=110) if estimator == "replay" else 1_200)  # five standard deviations
     with pytest.raises(InputError, match="propensity=None to be a column of the log for dr"):
-        evaluate(logged(100, propensities=False), "lints", "dr")
-    assert evaluate(logged(400, propensities=False), "lints", "dm")[1] is None
+        judge(logged(100, propensities=False), "lints", "dr")
+    assert judge(logged(400, propensities=False), "lints", "dm")[1] is None
     with pytest.raises(InputError, match="CoreSetState"):
-        evaluate(log, "coreset-elimination", "ips")
+        judge(log, "coreset-elimination", "ips")
 
 
 def test_release_costs_what_it_says():
     rng = np.random.default_rng(3)
-    rows = Rows((rng.uniform(size=500) < 0.4).astype(float), rng.uniform(0, 3, 500))
+    rows = Sample((rng.uniform(size=500) < 0.4).astype(float), rng.uniform(0, 3, 500))
     found, guarantee = release("ips", rows, epsilon=1.0, delta=1e-5, noise=Secure())
     assert guarantee.epsilon <= 1
     assert guarantee.epsilon > 0.999
@@ -120,7 +120,7 @@ def test_release_adds_the_noise_that_its_price_needs(estimator):
     The bound is five standard deviations of an estimated one (18 %); 2/3 and 3/2 of it are rejected.
     """
     rng = np.random.default_rng(4)
-    rows = Rows((rng.uniform(size=80) < 0.4).astype(float), rng.uniform(0, 3, 80))
+    rows = Sample((rng.uniform(size=80) < 0.4).astype(float), rng.uniform(0, 3, 80))
     plain = estimate(estimator, rows)
     released = [release(estimator, rows, epsilon=1.0, delta=1e-5, noise=Simulated(k))[0] for k in range(400)]
     weights = np.ones(80) if estimator == "replay" else rows.weights
@@ -151,15 +151,15 @@ def test_what_is_published_together():
 def test_a_released_evaluation_states_both():
     log = logged(1_600)
     options = {"batch_size": 100, "calibration": "exact"}
-    _, replayed = evaluate(log, "adaprivate-ts", "replay", options=options, release_epsilon=0.5)
+    _, replayed = judge(log, "adaprivate-ts", "replay", options=options, release_epsilon=0.5)
     assert not replayed.simulated
     assert replayed.epsilon == pytest.approx(1.5, abs=2e-3)
     assert replayed.delta == pytest.approx(2e-5)
-    _, apart = evaluate(log, "adaprivate-ts", "snips", options=options, release_epsilon=0.5)
+    _, apart = judge(log, "adaprivate-ts", "snips", options=options, release_epsilon=0.5)
     assert apart.epsilon == pytest.approx(1, abs=1e-3)
     with pytest.raises(InputError, match="to be private"):
-        evaluate(log, "lints", "ips", release_epsilon=1.0)
-    _, chance = evaluate(log, "random", "ips", release_epsilon=1.0)
+        judge(log, "lints", "ips", release_epsilon=1.0)
+    _, chance = judge(log, "random", "ips", release_epsilon=1.0)
     assert chance.epsilon == pytest.approx(1, abs=1e-3)
 
 

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from adaprivate.data.logs import log as read_log
-from adaprivate.evaluate.estimators import Rows, estimate
+from adaprivate.evaluation.estimators import Sample, estimate
 
 CLICKS = """47 8 62 142 3 14 7 857 12 15 6 100 48 23 71 61 13 16 518 30 7 4 23 8 10 11 11 18 121 11 11 10 14 9 204 58
 3 19 42 1013 2 328 15 31 14 138 45 55 23 38 10 401 52 6 3 6 5 32 35 133 52 820 43 195 8 42 40 4 32 30 9
@@ -56,7 +56,7 @@ def test_the_published_recipe(shares, tmp_path):
     recipe = np.mean(click * shares[item, position - 1] / score)
     log = read_log(path)
     weights = shares[np.array([int(name) for name in log.actions])[log.action], log.position] / log.propensity
-    found = estimate("ips", Rows(log.reward, weights))
+    found = estimate("ips", Sample(log.reward, weights))
     assert found.value == pytest.approx(recipe, rel=1e-6)
     assert found.low < recipe < found.high
     if real:

@@ -6,7 +6,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from adaprivate import experiments, policies, privacy
-from adaprivate.experiments import _synthetic, leaderboard, table6
+from adaprivate.experiments import leaderboard, table6
+from adaprivate.experiments._measured import beside_linucb, runs
 
 
 def test_the_divided_budget_is_what_table_6_compares():
@@ -18,12 +19,12 @@ def test_the_divided_budget_is_what_table_6_compares():
     assert true["Batched-Agg"] == pytest.approx(privacy.gaussian_epsilon(33**0.5 * sigma, 1e-5))
     assert true["CoreSet-Elim, budget not divided"] == true["Batched-Agg, budget not divided"] == true["AdaPrivate-TS"]
     ours = [run.reward for run in next(row for row in rows if row["row"] == "Batched-Agg, budget not divided")["runs"]]
-    assert ours == [run.reward for run in _synthetic.runs("adaprivate-ucb", 2, epsilon=1.0)]
+    assert ours == [run.reward for run in runs("adaprivate-ucb", 2, epsilon=1.0)]
 
 
 def test_levels_and_leads_are_judged_by_two_points_beyond_our_error():
     """Random play fails every level that is not printed near its own, and equal policies fail the leads."""
-    random = _synthetic.measured({"policy": "random", "options": {}}, 12)
+    random = beside_linucb({"policy": "random", "options": {}}, 12)
     printed = {key: value for key, value in table6.PAPER.items() if "points" not in key[0]}
     passes = {value for value in printed.values() if table6.near(random["percent"], random["percent_sem"], value)}
     assert passes == {83.3, 84.9, 86.9, 87.5}

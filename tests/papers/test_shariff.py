@@ -3,7 +3,7 @@
 import pytest
 
 from adaprivate.experiments import shariff_dimension, shariff_shift, shariff_variants
-from adaprivate.experiments._gap import BUDGET, measured
+from adaprivate.experiments._gap import BUDGET, in_gap
 
 NAMES = ("NonPrivate", *shariff_variants.PRIVATE)
 
@@ -24,11 +24,11 @@ def test_gaussian_beats_wishart_and_tight_beats_published():
     def regret(policy, calibration):
         options = {**BUDGET, "calibration": calibration}
         setting = {"policy": policy, "options": options, "world": {"gap": 0.1}, "rounds": 500_000}
-        return measured(setting, 2)["regrets"]
+        return in_gap(setting, 2)["regrets"]
 
     gaussian, wishart = (regret(f"jdp-linucb-{noise}", "published") for noise in ("gaussian", "wishart"))
     tight, tight_wishart = (regret(f"jdp-linucb-{noise}", "tight") for noise in ("gaussian", "wishart"))
-    plain = measured({"policy": "oful", "world": {"gap": 0.1}, "rounds": 500_000}, 2)["regrets"]
+    plain = in_gap({"policy": "oful", "world": {"gap": 0.1}, "rounds": 500_000}, 2)["regrets"]
     for i in range(2):
         assert 2 * plain[i] < tight[i] < gaussian[i] / 2 < gaussian[i] < wishart[i] / 2
         assert tight_wishart[i] < wishart[i] / 2
@@ -82,6 +82,6 @@ def test_slope_of_regret_on_dimension():
 @pytest.mark.parametrize("policy", shariff_shift.PRIVATE.values())
 def test_the_shift_is_what_was_asked_for(policy):
     setting = {**shariff_shift.QUICK[0], "policy": policy, "rounds": 2000, "multiple": 1.0}
-    usual = measured({**setting, "options": BUDGET}, 2)
+    usual = in_gap({**setting, "options": BUDGET}, 2)
     assert shariff_shift.run(setting, 2)["regrets"] == usual["regrets"]
     assert shariff_shift.run({**setting, "multiple": 0.01}, 2)["regrets"] != usual["regrets"]

@@ -62,6 +62,16 @@ def table_of(file: File) -> pl.DataFrame:
         _find_ragged(file)
 
 
+def opened(source: str | Path | pl.DataFrame, name: str) -> tuple[File, pl.DataFrame]:
+    """A table and the file it is from; one that is from no file goes by its name."""
+    if isinstance(source, pl.DataFrame):
+        return File(Path(name)), source
+    file = File(Path(source))
+    if not file.path.is_file():
+        raise InputError(f"Expected {source} to be a file.")
+    return file, table_of(file)
+
+
 def _find_ragged(file: File) -> NoReturn:
     with file.open() as stream:
         names: list[str] = []
@@ -76,7 +86,7 @@ def _find_ragged(file: File) -> NoReturn:
 
 
 def log(
-    path: str | Path,
+    source: str | Path | pl.DataFrame,
     *,
     action: str | None = None,
     reward: str | None = None,
@@ -85,15 +95,12 @@ def log(
     features: Sequence[str] = (),
     candidates: str | None = None,
 ) -> Log:
-    """The log at this path; columns are named here, or found where they bear their usual names.
+    """The log at this path, or in this table; columns are named here, or found where they bear their usual names.
 
     features: columns of the context, or beginnings of their names; text becomes one column of 0 and 1 for each value.
     candidates: the beginning of columns BEGINNING_k_j, feature j of candidate k; the action is then the number k.
     """
-    file = File(Path(path))
-    if not file.path.is_file():
-        raise InputError(f"Expected {path} to be a file.")
-    table = table_of(file)
+    file, table = opened(source, "log")
     if len(table) == 0:
         fault(file, 2, table.columns[0] if table.columns else None, "", "to be there: the log holds no rows")
     if set(table.columns) >= OPEN_BANDIT:
@@ -106,7 +113,7 @@ def log(
     for name in (action, reward, *([propensity] if propensity else []), *([position] if position else [])):
         if name not in table.columns:
             fault(file, 1, name, table.columns[:8], "to name this column")
-    of = "line" if file.suffix != ".parquet" else "row"
+    of = "row" if isinstance(source, pl.DataFrame) or file.suffix == ".parquet" else "line"
     rewards = _numbers(file, table, Column(reward, float, 0, 1), of)
     propensities = None
     if propensity is not None:

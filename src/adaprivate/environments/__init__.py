@@ -63,8 +63,6 @@ def options(name: str) -> list[str]:
 
 def environment(name: str, values: Mapping[str, Any] | None = None) -> Environment:
     """The environment of this name with these settings; unknown ones are refused."""
-    known = options(name)
-    for key in values or {}:
-        check.expect(key in known, "option", key, "in {" + ", ".join(known) + "} for " + name)
+    check.known(values or {}, options(name), name)
     built: Environment = _registry()[name](**(values or {}))
     return built

@@ -61,6 +61,14 @@ class Experiment:
     quick: Sequence[Mapping[str, Any]]
     kept: bool
 
+    def seed_count(self, wanted: int | None, *, quick: bool = False) -> int:
+        """How many seeds to run: as many as wanted, else the experiment's own number, or three for a first look."""
+        if quick:
+            check.expect(wanted is None, "seeds", wanted, "not to be given with --quick")
+            return min(3, self.seeds)
+        count = check.whole("seeds", self.seeds if wanted is None else wanted, at_least=1)
+        return check.whole("seeds", count, at_least=2) if self.seeds > 1 else count
+
 
 def _load(module: ModuleType, name: str) -> Experiment:
     about = inspect.getdoc(module) or ""

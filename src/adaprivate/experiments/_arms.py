@@ -1,15 +1,14 @@
-"""What the finite-arm experiments share: policies on the same worlds, measured by regret."""
+"""What the finite-arm experiments share: policies on the same arms, measured by regret."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from adaprivate import environments
+from adaprivate.check import Array
 from adaprivate.experiments import Cell, Row
+from adaprivate.experiments._measured import measured, true_epsilon
 from adaprivate.experiments._synthetic import plot_regret
-from adaprivate.simulation import mean_sem, policy_settings, run_all
 
 ROUNDS = 100_000
 ARMS = 5
@@ -17,25 +16,16 @@ DELTA = 1e-6
 PAPER_SEEDS = 10
 
 
-def measured(setting: Mapping[str, Any], seeds: int) -> Row:
-    """Run the setting's policy with its ``options`` in its ``environment`` (default: Bernoulli arms) for its ``rounds``.
+def _counts(state: Any) -> Array:
+    """All that is kept of a state: some hold a noise for every round."""
+    counts: Array = state.counts.copy()
+    return counts
 
-    Of the states at the end only the counts are kept: some hold a noise for every round.
-    """
-    place = environments.environment(setting.get("environment", "bernoulli-arms"), setting.get("world"))
-    rounds = setting.get("rounds", ROUNDS)
-    policy = policy_settings(setting["policy"], place, rounds, setting.get("options", {}))
-    statement = policy.guarantee()
-    played = run_all([policy], place, range(seeds))[0]
-    regret, sem = mean_sem([run.regret for run in played])
-    return {
-        **setting,
-        "rounds": rounds,
-        "true_epsilon": None if statement is None else statement.epsilon,
-        "runs": [dataclasses.replace(run, state=run.state.counts.copy()) for run in played],
-        "regret": regret,
-        "regret_sem": sem,
-    }
+
+def on_arms(setting: Mapping[str, Any], seeds: int) -> Row:
+    """The setting's policy, on Bernoulli arms for 100,000 rounds where it says nothing else, and its true epsilon."""
+    whole = {"environment": "bernoulli-arms", "rounds": ROUNDS, **setting}
+    return {**measured(whole, seeds, keep=_counts), "true_epsilon": true_epsilon(whole)}
 
 
 def regret_cells(rows: Sequence[Row]) -> list[Cell]:
@@ -53,7 +43,11 @@ def at_most(row: str, column: str, stated: float, ours: float, sem: float | None
     return Cell(row, column, stated, ours, sem, "agrees" if ours <= stated else "differs")
 
 
-def plot_at(rows: Sequence[Row], axes: Any, column: str) -> None:
-    """Regret over rounds of the rows of one column."""
-    plot_regret([{**row, "label": row["row"]} for row in rows if row["column"] == column], axes)
-    axes.set_title(column)
+def regret_at(column: str) -> Callable[[Sequence[Row], Any], None]:
+    """A plot of regret over rounds, of the rows of one column."""
+
+    def plot(rows: Sequence[Row], axes: Any) -> None:
+        plot_regret([{**row, "label": row["row"]} for row in rows if row["column"] == column], axes)
+        axes.set_title(column)
+
+    return plot

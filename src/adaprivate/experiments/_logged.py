@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,7 @@ from adaprivate.check import Floats
 from adaprivate.compiled import Streams, borrowed, entry, streams
 from adaprivate.environments import Environment
 from adaprivate.environments.protocol import draw
-from adaprivate.evaluate.decisions import Decisions
+from adaprivate.evaluation.decisions import Decisions
 from adaprivate.policies.core.propensities import choice_probabilities
 from adaprivate.purposes import Purpose
 
@@ -43,8 +41,3 @@ def true_value(state: Any, candidates: Floats, means: Floats, seed: int = 0) -> 
     """The mean reward of a policy that stays in this state, on these rounds."""
     found = choice_probabilities(state, candidates, draws=256, seed=seed, lattice=False).probability
     return float((found * means).sum(axis=1).mean())
-
-
-def mean_and_sem(values: Sequence[float]) -> tuple[float, float | None]:
-    """Over seeds."""
-    return float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else None

@@ -12,8 +12,8 @@ from typing import Any
 
 from adaprivate import environments
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._synthetic import ROUNDS, measured
-from adaprivate.simulation import mean_sem, policy_settings, run_all
+from adaprivate.experiments._measured import ROUNDS, measured, played
+from adaprivate.simulation import Run, mean_sem, policy_settings
 
 SOURCE = "our own policy; docs/noise-aware.md"
 SEEDS = 200
@@ -62,11 +62,11 @@ def run(setting: Mapping[str, Any], seeds: int) -> Row:
     if not options.pop("shaped", False):
         return measured(setting, seeds)
     place: Any = environments.environment("synthetic", setting["world"])
-    found = []
+    found: list[Run] = []
     for seed in range(seeds):
         items = tuple(map(tuple, place.world(seed).arms.tolist()))
         shaped = policy_settings(setting["policy"], place, ROUNDS, {**options, "catalogue": items})
-        found += run_all([shaped], place, [seed])[0]
+        found += played(shaped, place, range(seed, seed + 1))
     return {**setting, "runs": tuple(found)}
 
 

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._recorded import ROUNDS, measured, plot_reward, points, quick
+from adaprivate.experiments._measured import paired_points
+from adaprivate.experiments._recorded import ROUNDS, on_ratings, plot_reward, quick
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 4.3"
 SEEDS = 5
@@ -45,7 +46,7 @@ SETTINGS: list[Mapping[str, Any]] = [
     for epsilon in EPSILONS
 ]
 QUICK = quick(SETTINGS)
-run = measured
+run = on_ratings
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
@@ -56,7 +57,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         for name, word, against in ((PUBLISHED, "published noise", "TS"), (EXACT, "exact noise", "TS, exact noise")):
             for rate in RATES:
                 ours, theirs = found[f"q={rate:g}, {word}", column], found[against, column]
-                gain, sem = points(ours["runs"], theirs["runs"], theirs["baseline"])
+                gain, sem = paired_points(ours["runs"], theirs["runs"], theirs["baseline"])
                 label = name.format(rate)
                 printed = PAPER.get((label, column))
                 verdict = "not-in-paper" if printed is None else "unsound-as-published"

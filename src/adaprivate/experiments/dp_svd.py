@@ -23,8 +23,8 @@ from typing import Any
 from adaprivate import privacy
 from adaprivate.data.dp_svd import feature_guarantee, overlapping_guarantee
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._recorded import ROUNDS, measured, points, quick
-from adaprivate.simulation import mean_sem
+from adaprivate.experiments._measured import paired_points
+from adaprivate.experiments._recorded import ROUNDS, click_rate, on_ratings, quick
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 6.3"
 SEEDS = 5
@@ -61,7 +61,7 @@ SETTINGS: list[Mapping[str, Any]] = [
     for row, policy in {"AdaPrivate-TS": "adaprivate-ts", "AdaPrivate-UCB": "adaprivate-ucb"}.items()
 ]
 QUICK = quick(SETTINGS, films=150)
-run = measured
+run = on_ratings
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
@@ -77,10 +77,10 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     public = found["AdaPrivate-TS", "public features"]
     for column in _WORLDS:
         ts, ucb = found["AdaPrivate-TS", column], found["AdaPrivate-UCB", column]
-        lead, sem = points(ts["runs"], ucb["runs"], ts["baseline"])
+        lead, sem = paired_points(ts["runs"], ucb["runs"], ts["baseline"])
         cells.append(_verdict(LEAD, column, _LEADS.get(column), lead, sem))
     for column in list(_WORLDS)[1:]:
-        loss, sem = points(public["runs"], found["AdaPrivate-TS", column]["runs"], public["baseline"])
+        loss, sem = paired_points(public["runs"], found["AdaPrivate-TS", column]["runs"], public["baseline"])
         cells.append(_verdict(LOSS, column, _LOSSES.get(column), loss, sem, at_most=True))
     both = overlapping_guarantee(
         feature_guarantee(1.0, DELTA), privacy.GaussianPrice(privacy.gdp_mu(1.0, DELTA)), DELTA, rewards_per_person=1
@@ -104,7 +104,7 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
     for policy in dict.fromkeys(row["row"] for row in rows):
         mine = {row["column"]: row for row in rows if row["row"] == policy}
         columns = [*list(_WORLDS)[1:], "public features"]
-        levels = [mean_sem([run.reward / row["rounds"] for run in row["runs"]]) for row in (mine[c] for c in columns)]
+        levels = [click_rate(mine[column]) for column in columns]
         bars = [2 * (sem or 0.0) for _, sem in levels]
         axes.errorbar(range(len(columns)), [mean for mean, _ in levels], yerr=bars, marker="o", ms=4, label=policy)
     axes.set_xticks(range(len(columns)), columns, fontsize=8)

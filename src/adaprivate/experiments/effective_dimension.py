@@ -21,7 +21,8 @@ import numpy as np
 from adaprivate.check import Floats
 from adaprivate.environments.synthetic import ArmsWorld, arms_world
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._synthetic import PAPER_SEEDS, ROUNDS, cell, growth_exponent
+from adaprivate.experiments._measured import ROUNDS
+from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, growth_exponent
 from adaprivate.simulation import mean_sem, policy_settings, run_all
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 6.4"
@@ -124,8 +125,5 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
         axes.plot(sizes, [row["trace"].mean() for row in ours], "o-", color=f"C{i}", label=f"{name}: T^2 tr(A^-2)")
         defined = [effective_dimension(spectrum(power, d)) for d in sizes]
         axes.plot(sizes, defined, "--", color=f"C{i}", label=f"{name}: d_eff")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("d")
-    axes.set_ylabel("squared privacy error of theta, times (T / sigma)^2")
+    axes.set(xscale="log", yscale="log", xlabel="d", ylabel="squared privacy error of theta, times (T / sigma)^2")
     axes.legend(fontsize=8)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._synthetic import runs
+from adaprivate.experiments._measured import runs
 from adaprivate.experiments._worlds import WORLDS
 from adaprivate.simulation import mean_sem
 
@@ -69,6 +69,5 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
         level = [mean_sem(row["regrets"])[0] / best[row["row"]] for row in here]
         axes.plot(level, [worlds.index(row["row"]) for row in here], "o", ms=4, label=rule)
     axes.set_yticks(range(len(worlds)), worlds, fontsize=7)
-    axes.set_xscale("log")
-    axes.set_xlabel(f"regret relative to the best rule, epsilon {EPSILON:g}")
+    axes.set(xscale="log", xlabel=f"regret relative to the best rule, epsilon {EPSILON:g}")
     axes.legend(fontsize=7)

@@ -16,7 +16,7 @@ import numpy as np
 
 from adaprivate import privacy
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._arms import ARMS, DELTA, at_most, measured, regret_cells
+from adaprivate.experiments._arms import ARMS, DELTA, at_most, on_arms, regret_cells
 from adaprivate.policies.arms.sampling import COMMITTED
 from adaprivate.simulation import mean_sem
 
@@ -88,11 +88,7 @@ QUICK = [
     *_settings(["bernoulli"], (1,), [row for row in _rows(1.0) if row.startswith(("modified", "mishra"))]),
     *_settings(["close arms"], (1,), (OURS, "lazy-dp-ts")),
 ]
-
-
-def run(setting: Mapping[str, Any], seeds: int) -> Row:
-    """One policy at one budget in one world."""
-    return measured(setting, seeds)
+run = on_arms
 
 
 def wrong_commitments(row: Row) -> tuple[float, float | None]:
@@ -138,8 +134,10 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
                 marker=".",
                 label=policy,
             )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("eta (epsilon at delta = 1e-6: 4.89, 11.0, 35.6, 96.7)")
-    axes.set_ylabel("regret after 100,000 rounds (bars: two standard errors)")
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="eta (epsilon at delta = 1e-6: 4.89, 11.0, 35.6, 96.7)",
+        ylabel="regret after 100,000 rounds (bars: two standard errors)",
+    )
     axes.legend(fontsize=7)

@@ -15,7 +15,7 @@ from typing import Any
 
 from adaprivate import environments
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._arms import DELTA, ROUNDS, at_most, measured, plot_at, regret_cells
+from adaprivate.experiments._arms import DELTA, ROUNDS, at_most, on_arms, regret_at, regret_cells
 from adaprivate.policies.arms.filtered_thompson import public_pair
 
 SOURCE = "ours: the choice of filtered-thompson"
@@ -54,11 +54,7 @@ def _settings(rounds: int, factors: Sequence[float]) -> list[Mapping[str, Any]]:
 
 SETTINGS = _settings(ROUNDS, (0.5, 1, 2))
 QUICK = _settings(3_000, (0.5, 1))
-
-
-def run(setting: Mapping[str, Any], seeds: int) -> Row:
-    """One pair at one budget in one world."""
-    return measured(setting, seeds)
+run, plot = on_arms, regret_at(f"{HELD_OUT}, eta 1")
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
@@ -70,8 +66,3 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         ours, sem = group[AUTOMATIC]["regret"], group[AUTOMATIC]["regret_sem"]
         cells.append(at_most(name, column, stated, ours / least, None if sem is None else sem / least))
     return [*cells, *regret_cells(rows)]
-
-
-def plot(rows: Sequence[Row], axes: Any) -> None:
-    """Regret over rounds in the world held out at eta = 1."""
-    plot_at(rows, axes, f"{HELD_OUT}, eta 1")

@@ -18,15 +18,8 @@ from typing import Any
 import numpy as np
 
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._synthetic import (
-    PAPER_SEEDS,
-    ROUNDS,
-    cell,
-    measured,
-    paired_points,
-    plot_regret,
-    runs,
-)
+from adaprivate.experiments._measured import ROUNDS, beside_linucb, paired_points
+from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, plot_regret
 from adaprivate.policies.core.linear import FORCED_ROUNDS
 from adaprivate.simulation import mean_sem
 
@@ -51,7 +44,17 @@ SETTINGS: list[Mapping[str, Any]] = [
     for epsilon in (0.5, 1.0, 2.0, 5.0)
     for name, gamma in ((PLAIN, 0.0), (FORCED, float(DIMENSION)))
 ]
-run = measured
+
+
+def _ending(state: Any) -> dict[str, float]:
+    """What is asked of a run's last state; the least eigenvalue is that of A, from the root S of its inverse."""
+    least = float(np.linalg.svd(state.root, compute_uv=False)[0] ** -2)
+    return {"forced rounds": float(state.counts[FORCED_ROUNDS]), "least eigenvalue": least}
+
+
+def run(setting: Mapping[str, Any], seeds: int) -> Row:
+    """One policy at one epsilon."""
+    return beside_linucb(setting, seeds, keep=_ending)
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
@@ -67,21 +70,15 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         else:
             cells.append(cell(name, "% of LinUCB", None, ours, sem))
         if "forced" in name:
-            share, error = mean_sem([100 * run.state.counts[FORCED_ROUNDS] / ROUNDS for run in played])
+            share, error = mean_sem([100 * run.state["forced rounds"] / ROUNDS for run in played])
             printed = PAPER.get((name, SHARE))
             verdict = "not-in-paper" if printed is None else "agrees" if share < LIMIT else "differs"
             cells.append(Cell(name, SHARE, printed, share, error, verdict))
-            baseline = runs("linucb", len(played), environment="rank-deficient")
-            gain, error = paired_points(played, plain[row["options"]["epsilon"]], baseline)
+            gain, error = paired_points(played, plain[row["options"]["epsilon"]], row["baseline"])
             cells.append(cell(name, "gain by forcing, points", None, gain, error))
-        eigenvalue, error = mean_sem([least_eigenvalue(run.state.root) for run in played])
+        eigenvalue, error = mean_sem([run.state["least eigenvalue"] for run in played])
         cells.append(cell(name, "least eigenvalue of A", None, eigenvalue, error))
     return cells
-
-
-def least_eigenvalue(root: Any) -> float:
-    """That of A, from the root S of its inverse."""
-    return float(np.linalg.svd(root, compute_uv=False)[0] ** -2)
 
 
 def plot(rows: Sequence[Row], axes: Any) -> None:

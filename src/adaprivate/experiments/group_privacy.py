@@ -21,7 +21,8 @@ from typing import Any
 
 from adaprivate import privacy
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, measured, with_our_spread
+from adaprivate.experiments._measured import beside_linucb
+from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, with_our_spread
 from adaprivate.simulation import mean_sem
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 4.6 and 6.1"
@@ -85,7 +86,7 @@ SETTINGS: list[Mapping[str, Any]] = [
     }
     for rule, events in _CASES
 ]
-run = measured
+run = beside_linucb
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
@@ -124,6 +125,5 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
     for printed, mark, label in ((_LEVELS, "x", "printed, Sec 4.6"), (_SEC_6, "+", "printed, Sec 6.1")):
         axes.plot([k for _, k in printed], list(printed.values()), mark, color="black", label=label)
     axes.axhline(86, color="0.6", lw=0.8, label="random play")
-    axes.set_xlabel("events per person")
-    axes.set_ylabel("% of LinUCB at epsilon 5 per person (dashed: not really 5)")
+    axes.set(xlabel="events per person", ylabel="% of LinUCB at epsilon 5 per person (dashed: not really 5)")
     axes.legend(fontsize=8)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._arms import measured, plot_at
+from adaprivate.experiments._arms import on_arms, regret_at
 
 SOURCE = "Hu & Hegde 2022, Figures (Bernoulli arms 0.75 ... 0.25)"
 SEEDS = 20
@@ -30,11 +30,7 @@ SETTINGS: list[Mapping[str, Any]] = [
     {"policy": policy, "row": policy, "column": column, "options": {"epsilon": float(column.split()[1])}}
     for policy, column in PAPER
 ]
-
-
-def run(setting: Mapping[str, Any], seeds: int) -> Row:
-    """One policy at one epsilon."""
-    return measured(setting, seeds)
+run, plot = on_arms, regret_at("epsilon 0.5")
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
@@ -48,8 +44,3 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
             Cell(row["row"], row["column"], stated, row["regret"], row["regret_sem"], "agrees" if close else "differs")
         )
     return cells
-
-
-def plot(rows: Sequence[Row], axes: Any) -> None:
-    """Regret over rounds at epsilon 0.5."""
-    plot_at(rows, axes, "epsilon 0.5")

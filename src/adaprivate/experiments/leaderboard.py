@@ -31,15 +31,19 @@ import numpy as np
 from adaprivate import environments, policies
 from adaprivate.check import InputError
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._synthetic import PAPER_SEEDS, ROUNDS, Frozen
+from adaprivate.experiments._measured import ROUNDS, played
+from adaprivate.experiments._synthetic import PAPER_SEEDS
 from adaprivate.policies import Settings
-from adaprivate.simulation import mean_sem, policy_settings, run_all
+from adaprivate.simulation import mean_sem, policy_settings
 
 SOURCE = "our own comparison; no table is printed"
 SEEDS = PAPER_SEEDS
 PAPER: dict[tuple[str, str], float] = {}
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 DELTA = 1e-5
+PLACE = environments.environment("synthetic", {})
+Frozen = tuple[tuple[str, Any], ...]
+"""Options by name, sorted."""
 TOLERANCE, STEP, STEPS = 1e-4, 1e-3, 40
 """How close true epsilons must be to count as equal, and nominal ones to be tried no further (both relative); how many of
 these are tried at most."""
@@ -84,7 +88,7 @@ def _calibration(policy: str) -> str | None:
 def _accepted(policy: str, options: Mapping[str, Any]) -> bool:
     """Whether the policy takes these options: sampled batches, for one, share no noise."""
     try:
-        policy_settings(policy, environments.environment("synthetic", {}), ROUNDS, options)
+        policy_settings(policy, PLACE, ROUNDS, options)
     except InputError:
         return False
     return True
@@ -129,13 +133,12 @@ QUICK = [
 @lru_cache(maxsize=512)
 def at_true_epsilon(policy: str, options: Frozen, epsilon: float) -> Settings:
     """The policy with the nominal epsilon at which its guarantee proves this one, or the most below it that it can."""
-    place = environments.environment("synthetic", {})
     word = _calibration(policy)
     own: dict[str, Any] = {} if word is None else {"calibration": word}
     own["delta"] = 0.0 if _default(policy, "delta") == 0 else DELTA
 
     def made(nominal: float) -> Settings:
-        return policy_settings(policy, place, ROUNDS, {**own, **dict(options), "epsilon": nominal})
+        return policy_settings(policy, PLACE, ROUNDS, {**own, **dict(options), "epsilon": nominal})
 
     nominal = solved(lambda nominal: _proved(made, nominal), epsilon)
     if nominal == 0:
@@ -187,47 +190,41 @@ def notion(settings: Settings) -> str:
 def _chosen(policy: str, options: Frozen, epsilon: float | None) -> Settings:
     if epsilon is not None:
         return at_true_epsilon(policy, options, epsilon)
-    return policy_settings(policy, environments.environment("synthetic", {}), ROUNDS, dict(options))
+    return policy_settings(policy, PLACE, ROUNDS, dict(options))
 
 
 @lru_cache(maxsize=64)
 def best_of_grid(policy: str, seeds: int) -> str:
     """The name of the settings with the largest learned share at the tuning epsilon on the first seeds."""
-    place = environments.environment("synthetic", {})
     epsilon = TUNING_EPSILON if "epsilon" in policies.options(policy) else None
 
     def share(options: Frozen) -> float:
-        runs = run_all([_chosen(policy, options, epsilon)], place, range(seeds))[0]
+        runs = played(_chosen(policy, options, epsilon), PLACE, range(seeds))
         return float(np.mean([run.learned_share for run in runs]))
 
     shares = {name: share(options) for name, options in grid(policy).items()}
     return max(shares, key=lambda name: shares[name])
 
 
-@lru_cache(maxsize=512)
-def _measured(policy: str, options: Frozen, epsilon: float | None, seeds: int) -> Row:
-    place = environments.environment("synthetic", {})
-    chosen = _chosen(policy, options, epsilon)
-    statement = chosen.guarantee()
-    runs = run_all([chosen], place, range(seeds))[0]
+def run(setting: Mapping[str, Any], seeds: int) -> Row:
+    """One policy at one true epsilon."""
+    policy, epsilon, best = setting["policy"], setting["epsilon"], setting["choice"] == BEST
+    label = best_of_grid(policy, min(seeds, TUNING_SEEDS)) if best else ""
+    calibration = _calibration(policy)
+    name = policy if calibration is None else f"{policy} ({calibration})"
+    if best:
+        name += f", best of {len(grid(policy))}: {label or 'the defaults'}"
+    chosen = _chosen(policy, grid(policy)[label], epsilon)
+    statement, runs = chosen.guarantee(), played(chosen, PLACE, range(seeds))
     return {
+        **setting,
+        "row": name,
         "notion": notion(chosen),
         "true_epsilon": None if epsilon is None or statement is None else statement.epsilon,
         "reward": mean_sem([run.reward for run in runs]),
         "learned_share": mean_sem([100 * run.learned_share for run in runs]),
         "regret": mean_sem([run.regret for run in runs]),
     }
-
-
-def run(setting: Mapping[str, Any], seeds: int) -> Row:
-    """One policy at one true epsilon."""
-    policy, best = setting["policy"], setting["choice"] == BEST
-    label = best_of_grid(policy, min(seeds, TUNING_SEEDS)) if best else ""
-    calibration = _calibration(policy)
-    name = policy if calibration is None else f"{policy} ({calibration})"
-    if best:
-        name += f", best of {len(grid(policy))}: {label or 'the defaults'}"
-    return {**setting, "row": name, **_measured(policy, grid(policy)[label], setting["epsilon"], seeds)}
 
 
 def _by_notion(rows: Sequence[Row]) -> dict[str, dict[str, list[Row]]]:
@@ -251,16 +248,8 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
             for row in entries:
                 column = "any epsilon" if row["epsilon"] is None else f"true epsilon {row['epsilon']:g}"
                 if row["epsilon"] is not None and not math.isclose(row["true_epsilon"], row["epsilon"], rel_tol=0.01):
-                    cells.append(
-                        Cell(
-                            f"[{name}] {label}",
-                            f"{column} is not reached, but",
-                            None,
-                            row["true_epsilon"],
-                            None,
-                            "not-in-paper",
-                        )
-                    )
+                    missed = f"{column} is not reached, but"
+                    cells.append(Cell(f"[{name}] {label}", missed, None, row["true_epsilon"], None, "not-in-paper"))
                 for what, key in (("learned share, %", "learned_share"), ("regret", "regret"), ("reward", "reward")):
                     ours, sem = row[key]
                     cells.append(Cell(f"[{name}] {label}", f"{column}: {what}", None, ours, sem, "not-in-paper"))
@@ -296,9 +285,8 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
             )
     axes.set_xscale("log")
     axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
-    unit = "; ".join(units)
-    axes.set_xlabel(
-        f"true epsilon at delta {DELTA:g}, for the privacy unit {unit}\n(lines of different units do not compare)"
+    unit = f"true epsilon at delta {DELTA:g}, for the privacy unit {'; '.join(units)}"
+    axes.set(
+        xlabel=f"{unit}\n(lines of different units do not compare)", ylabel="learned share, % (bars: two standard errors)"
     )
-    axes.set_ylabel("learned share, % (bars: two standard errors)")
     axes.legend(fontsize=6, loc="upper left", bbox_to_anchor=(1.0, 1.0))

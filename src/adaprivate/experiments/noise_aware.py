@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from adaprivate.experiments import Cell, Row, leaderboard
-from adaprivate.experiments._synthetic import measured, paired_points, runs
+from adaprivate.experiments._measured import beside_linucb, paired_points
 from adaprivate.simulation import mean_sem
 
 SOURCE = "our own policy; docs/noise-aware.md"
@@ -65,7 +65,7 @@ def run(setting: Mapping[str, Any], seeds: int) -> Row:
     if "choice" in setting:
         row = leaderboard.run(setting, seeds)
         return {**row, "share": row["learned_share"]}
-    row = measured(setting, seeds)
+    row = beside_linucb(setting, seeds)
     row["regret"] = mean_sem([run.regret for run in row["runs"]])
     return {**row, "share": mean_sem([100 * run.learned_share for run in row["runs"]])}
 
@@ -80,7 +80,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
             values["% of linucb"] = (row["percent"], row["percent_sem"])
         for what, (value, sem) in values.items():
             cells.append(Cell(row["row"], f"{column}: {what}", None, value, sem, "not-in-paper"))
-    baseline = runs("linucb", len(rows[0]["runs"]))
+    baseline = rows[0]["baseline"]
     for epsilon in dict.fromkeys(row["epsilon"] for row in rows if row["epsilon"] is not None):
         here = {row["row"]: row for row in rows if row["epsilon"] == epsilon}
         for rule in RULES:
@@ -107,7 +107,9 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
         at = [row["epsilon"] for row in entries]
         bars = 2 * np.array([sem or 0.0 for _, sem in values])
         axes.errorbar(at, [mean for mean, _ in values], bars, marker="o", ms=3, label=label, **look)
-    axes.set_xscale("log")
-    axes.set_xlabel("true epsilon (unit: one reward replaced), delta 1e-5; as published: nominal")
-    axes.set_ylabel("regret over 10,000 rounds (bars: two standard errors)")
+    axes.set(
+        xscale="log",
+        xlabel="true epsilon (unit: one reward replaced), delta 1e-5; as published: nominal",
+        ylabel="regret over 10,000 rounds (bars: two standard errors)",
+    )
     axes.legend(fontsize=6)

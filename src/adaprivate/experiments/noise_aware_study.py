@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._synthetic import runs
+from adaprivate.experiments._measured import runs
 
 SOURCE = "our own policy; docs/noise-aware.md"
 SEEDS = 12
@@ -87,6 +87,8 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
     for policy in OURS:
         axes.plot(sorted(1 + excess(row, policy)[0] / 100 for row in rows), label=policy)
     axes.axhline(1, color="0.6", lw=1)
-    axes.set_xlabel("worlds, from the best to the worst for the policy")
-    axes.set_ylabel("regret relative to the better of AdaPrivate-TS and -UCB")
+    axes.set(
+        xlabel="worlds, from the best to the worst for the policy",
+        ylabel="regret relative to the better of AdaPrivate-TS and -UCB",
+    )
     axes.legend(fontsize=8)

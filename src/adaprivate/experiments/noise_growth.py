@@ -25,7 +25,8 @@ from scipy.special import ndtr
 from adaprivate import mechanisms
 from adaprivate.check import Floats
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, growth_exponent, runs, with_our_spread
+from adaprivate.experiments._measured import runs
+from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, growth_exponent, with_our_spread
 from adaprivate.simulation import mean_sem
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Theorem 7"
@@ -124,8 +125,10 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
         axes.plot(_sizes(ours), added, style, marker=".", color=colour, label=name)
     sizes = np.array(BATCHES)
     axes.plot(sizes, [(1 / np.arange(1, size + 1)).sum() for size in sizes], ":", color="black", label="1 + ... + 1/K")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("batches (T / 300 on the synthetic world)")
-    axes.set_ylabel("regret added by noise (two arms: in units of sigma)")
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="batches (T / 300 on the synthetic world)",
+        ylabel="regret added by noise (two arms: in units of sigma)",
+    )
     axes.legend(fontsize=7)

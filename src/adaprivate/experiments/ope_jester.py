@@ -20,13 +20,13 @@ import numpy as np
 
 from adaprivate import environments
 from adaprivate.environments import Environment
-from adaprivate.evaluate.decisions import Decisions
-from adaprivate.evaluate.estimators import estimate
-from adaprivate.evaluate.evaluation import learn_from, policy_rows
+from adaprivate.evaluation.decisions import Decisions
+from adaprivate.evaluation.estimators import estimate
+from adaprivate.evaluation.judging import learn_from, sample_for
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._logged import mean_and_sem, rounds_of, true_value, uniform_log
+from adaprivate.experiments._logged import rounds_of, true_value, uniform_log
 from adaprivate.policies.core.policy import Policy
-from adaprivate.simulation import policy_settings
+from adaprivate.simulation import mean_sem, policy_settings
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 4.7, Jester"
 SEEDS = 5
@@ -82,7 +82,7 @@ def run(setting: Mapping[str, Any], seeds: int) -> Row:
         log, candidates, means = _drawn(seed, rounds)
         policy = Policy(settings, seed=seed, source=None)
         learn_from(policy, log.part(slice(0, half)))
-        rows = policy_rows(policy.state, log.part(slice(half, None)), seed=seed)
+        rows = sample_for(policy.state, log.part(slice(half, None)), seed=seed)
         found["true value"].append(true_value(policy.state, candidates[half:], means[half:], seed))
         for name, column in ESTIMATES.items():
             got = estimate(name, rows)
@@ -98,11 +98,11 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     by_row = {row["row"]: row for row in rows}
     for row in rows:
         for column in ("true value", *ESTIMATES.values(), "effective sample size"):
-            ours, sem = mean_and_sem(row[column])
+            ours, sem = mean_sem(row[column])
             cells.append(_cell(row["row"], column, ours, sem, 0.1 * ours if column == "effective sample size" else 0.0))
     low, high = by_row["AdaPrivate-TS, epsilon 1"], by_row[LAST]
     for column in ("true value", *ESTIMATES.values()):
-        ours, sem = mean_and_sem((np.array(high[column]) - np.array(low[column])).tolist())
+        ours, sem = mean_sem((np.array(high[column]) - np.array(low[column])).tolist())
         cells.append(_cell(RISE, column, ours, sem, 0.0))
     for name in ESTIMATES.values():
         values = np.array(high[name])
@@ -123,7 +123,7 @@ def _cell(row: str, column: str, ours: float, sem: float | None, allowed: float)
 def plot(rows: Sequence[Row], axes: Any) -> None:
     """Truth and estimates with two standard errors, one group for each policy."""
     for k, column in enumerate(("true value", *ESTIMATES.values())):
-        means, sems = zip(*(mean_and_sem(row[column]) for row in rows), strict=True)
+        means, sems = zip(*(mean_sem(row[column]) for row in rows), strict=True)
         places = [i + 0.15 * (k - 1.5) for i in range(len(rows))]
         axes.errorbar(places, means, yerr=[2 * (s or 0.0) for s in sems], fmt="o", ms=4, capsize=2, label=column)
     axes.set_xticks(range(len(rows)), [row["row"] for row in rows], rotation=20, ha="right", fontsize=7)

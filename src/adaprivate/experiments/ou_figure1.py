@@ -45,15 +45,9 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
             Cell(SYMMETRIC, kind, 1.0, ratio, None, "agrees" if abs(ratio - 1) <= 0.1 else "differs"),
         ]
     return cells + [
-        Cell(
-            f"b {row['prepulls']}, c {row['variance']:g}, {kind}",
-            f"delta {delta:g}",
-            None,
-            privacy.gdp_epsilon(row[kind], delta),
-            None,
-            "not-in-paper",
-        )
+        Cell(f"{pair}, {kind}", f"delta {delta:g}", None, privacy.gdp_epsilon(row[kind], delta), None, "not-in-paper")
         for row in rows
+        for pair in (f"b {row['prepulls']}, c {row['variance']:g}",)
         for kind in ("published", "tight")
         for delta in DELTAS
     ]
@@ -67,8 +61,5 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
             label = f"b {row['prepulls']}, c {row['variance']:g}" if kind == "published" else None
             curve = [privacy.gdp_epsilon(row[kind], delta) for delta in deltas]
             axes.plot(deltas, curve, style, color=f"C{place}", label=label)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("delta")
-    axes.set_ylabel("epsilon (dotted: without what Lemma 4 gives away)")
+    axes.set(xscale="log", yscale="log", xlabel="delta", ylabel="epsilon (dotted: without what Lemma 4 gives away)")
     axes.legend(fontsize=8)

@@ -12,7 +12,7 @@ from typing import Any
 
 from adaprivate import privacy
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._arms import ARMS, DELTA, PAPER_SEEDS, ROUNDS, claim, measured, plot_at, regret_cells
+from adaprivate.experiments._arms import ARMS, DELTA, PAPER_SEEDS, ROUNDS, claim, on_arms, regret_at, regret_cells
 
 SOURCE = "Ou, Avella Medina & Cummings 2024, Figure 2"
 SEEDS = PAPER_SEEDS
@@ -42,11 +42,7 @@ def settings(environment: str) -> list[Mapping[str, Any]]:
 
 
 SETTINGS = settings("bernoulli-arms")
-
-
-def run(setting: Mapping[str, Any], seeds: int) -> Row:
-    """One pair at one budget."""
-    return measured(setting, seeds)
+run, plot = on_arms, regret_at("eta 1")
 
 
 def claims(rows: Sequence[Row]) -> list[Cell]:
@@ -72,8 +68,3 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         *claims(rows),
         *regret_cells(rows),
     ]
-
-
-def plot(rows: Sequence[Row], axes: Any) -> None:
-    """Regret over rounds at eta = 1."""
-    plot_at(rows, axes, "eta 1")

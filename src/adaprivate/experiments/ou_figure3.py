@@ -5,12 +5,11 @@ Rewards and claims as in Figure 2. The printed means are compared with the exact
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from adaprivate.environments.arms import ExponentialArms
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._arms import PAPER_SEEDS, measured, plot_at, regret_cells
+from adaprivate.experiments._arms import PAPER_SEEDS, on_arms, regret_at, regret_cells
 from adaprivate.experiments.ou_figure2 import CLAIMS, claims, settings
 
 SOURCE = "Ou, Avella Medina & Cummings 2024, Figure 3"
@@ -21,11 +20,7 @@ MEANS = {
 }
 PAPER = {**MEANS, **CLAIMS}
 SETTINGS = settings("exponential-arms")
-
-
-def run(setting: Mapping[str, Any], seeds: int) -> Row:
-    """One pair at one budget."""
-    return measured(setting, seeds)
+run, plot = on_arms, regret_at("eta 1")
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
@@ -34,8 +29,3 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     for ((row, column), stated), ours in zip(MEANS.items(), ExponentialArms().means.tolist(), strict=True):
         cells.append(Cell(row, column, stated, ours, None, "agrees" if abs(ours - stated) < 1e-3 else "differs"))
     return [*cells, *claims(rows), *regret_cells(rows)]
-
-
-def plot(rows: Sequence[Row], axes: Any) -> None:
-    """Regret over rounds at eta = 1."""
-    plot_at(rows, axes, "eta 1")

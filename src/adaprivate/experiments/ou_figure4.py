@@ -59,8 +59,5 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
     deltas = np.geomspace(1e-10, 1e-1, 30)
     for name, route in ROUTES.items():
         axes.plot(deltas, [route(delta) for delta in deltas], "--" if name.startswith("one") else "-", label=name)
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_xlabel("delta")
-    axes.set_ylabel("stated epsilon")
+    axes.set(xscale="log", yscale="log", xlabel="delta", ylabel="stated epsilon")
     axes.legend(fontsize=8)

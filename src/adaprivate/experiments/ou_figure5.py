@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._arms import DELTA, PAPER_SEEDS, claim, measured, plot_at, regret_cells
+from adaprivate.experiments._arms import DELTA, PAPER_SEEDS, claim, on_arms, regret_at, regret_cells
 
 SOURCE = "Ou, Avella Medina & Cummings 2024, Figure 5"
 SEEDS = PAPER_SEEDS
@@ -28,11 +28,7 @@ SETTINGS: list[Mapping[str, Any]] = [
     for eta, epsilon in BUDGETS.items()
     for policy in (OURS, "dp-se", "anytime-lazy-ucb")
 ]
-
-
-def run(setting: Mapping[str, Any], seeds: int) -> Row:
-    """One policy at one epsilon."""
-    return measured(setting, seeds)
+run, plot = on_arms, regret_at("epsilon 4.88")
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
@@ -42,8 +38,3 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         least = min((row for row in rows if row["column"] == column), key=lambda row: float(row["regret"]))
         cells.append(claim(words, column, stated, least["row"] == OURS))
     return cells
-
-
-def plot(rows: Sequence[Row], axes: Any) -> None:
-    """Regret over rounds at the smallest epsilon."""
-    plot_at(rows, axes, "epsilon 4.88")

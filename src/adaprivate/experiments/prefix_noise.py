@@ -53,6 +53,5 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
         if row["batches"] == 200:
             axes.plot(np.arange(1, 201), row["std"], label=row["noise"], lw=1.5)
     axes.axhline(1, color="black", lw=0.8, ls=":", label="Theorem 7's assumption")
-    axes.set_xlabel("batches so far (of 200)")
-    axes.set_ylabel("noise in the running sum / sigma of one release")
+    axes.set(xlabel="batches so far (of 200)", ylabel="noise in the running sum / sigma of one release")
     axes.legend(fontsize=8, ncol=2)

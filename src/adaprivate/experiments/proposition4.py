@@ -120,6 +120,5 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
     axes.plot(at, [row["factor"] for row in rows], "_", ms=24, color="black", label="noise of the released sum")
     axes.axhline(1, ls=":", color="tab:red", label="Prop. 4 as Theorem 7 uses it")
     axes.set_xticks(at, [row["row"] for row in rows])
-    axes.set_yscale("log")
-    axes.set_ylabel("privacy part of the covariance, in sigma^2 A^-2")
+    axes.set(yscale="log", ylabel="privacy part of the covariance, in sigma^2 A^-2")
     axes.legend(fontsize=8)

@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._synthetic import PAPER_SEEDS, measured, paired_points, percent_cells, runs
+from adaprivate.experiments._measured import beside_linucb, paired_points
+from adaprivate.experiments._synthetic import PAPER_SEEDS, percent_cells
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 4.5"
 SEEDS = PAPER_SEEDS
@@ -43,7 +44,7 @@ SETTINGS: list[Mapping[str, Any]] = [
     for grid, (policy, values) in _GRIDS.items()
     for column, options in values.items()
 ]
-run = measured
+run = beside_linucb
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
@@ -53,7 +54,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         values = [row for row in rows if row["row"] == grid]
         low, high = min(values, key=_percent), max(values, key=_percent)
         seeds = len(low["runs"])
-        baseline = runs("linucb", seeds)
+        baseline = low["baseline"]
         if grid in FLOORS:
             error = (low["percent_sem"] or 0.0) * math.sqrt(1 + seeds / PAPER_SEEDS)
             above = low["percent"] >= FLOORS[grid] - 3 * error

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._gap import measured
+from adaprivate.experiments._gap import in_gap
 from adaprivate.experiments._synthetic import growth_exponent
 from adaprivate.simulation import mean_sem
 
@@ -31,7 +31,7 @@ def _settings(dimensions: Sequence[int], rounds: int) -> list[Mapping[str, Any]]
 
 SETTINGS = _settings((4, 8, 16, 32, 64), 100_000)
 QUICK = _settings((4, 6, 9), 3_000)
-run = measured
+run = in_gap
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
@@ -50,6 +50,5 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
     means = np.array([np.mean(row["regrets"]) for row in rows])
     axes.loglog(dimensions, means, "o-", label=ROW)
     axes.loglog(dimensions, means[-1] * (dimensions / dimensions[-1]) ** 2, "k:", lw=1, label="slope 2")
-    axes.set_xlabel("dimension")
-    axes.set_ylabel(f"regret after {rows[0]['rounds']:,} rounds, rewards in [-1, 1]")
+    axes.set(xlabel="dimension", ylabel=f"regret after {rows[0]['rounds']:,} rounds, rewards in [-1, 1]")
     axes.legend()

@@ -16,7 +16,7 @@ import numpy as np
 
 from adaprivate import policies
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._gap import BUDGET, GAPS, ROUNDS, measured
+from adaprivate.experiments._gap import BUDGET, GAPS, ROUNDS, in_gap
 from adaprivate.simulation import mean_sem
 
 SOURCE = "Shariff & Sheffet 2018, Section D.3 (Fig. 5)"
@@ -28,13 +28,7 @@ PAPER: dict[tuple[str, str], float] = {}
 
 def _settings(rounds: int, multiples: Sequence[float]) -> list[Mapping[str, Any]]:
     return [
-        {
-            "row": f"{variant}, gap {gap:g}",
-            "policy": policy,
-            "world": {"gap": gap},
-            "rounds": rounds,
-            "multiple": multiple,
-        }
+        {"row": f"{variant}, gap {gap:g}", "policy": policy, "world": {"gap": gap}, "rounds": rounds, "multiple": multiple}
         for variant, policy in PRIVATE.items()
         for gap in GAPS
         for multiple in multiples
@@ -50,7 +44,7 @@ def run(setting: Mapping[str, Any], seeds: int) -> Row:
     usual: Any = policies.settings(setting["policy"], {"dimension": 5, "rounds": setting["rounds"], **BUDGET})
     rho_min = setting["multiple"] * usual.bounds().rho_min
     own = {} if setting["multiple"] == 1 else {"rho_min": rho_min}
-    return {**measured({**setting, "options": {**BUDGET, **own}}, seeds), "rho_min": rho_min}
+    return {**in_gap({**setting, "options": {**BUDGET, **own}}, seeds), "rho_min": rho_min}
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
@@ -69,6 +63,5 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
         (line,) = axes.loglog([row["rho_min"] for row in ours], means, "o-", label=name)
         usual = [(row["rho_min"], mean) for row, mean in zip(ours, means, strict=True) if row["multiple"] == 1]
         axes.loglog(*zip(*usual, strict=True), "o", ms=12, mfc="none", color=line.get_color())
-    axes.set_xlabel("rho_min")
-    axes.set_ylabel("regret, rewards in [-1, 1]")
+    axes.set(xlabel="rho_min", ylabel="regret, rewards in [-1, 1]")
     axes.legend()

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._gap import BUDGET, GAPS, ROUNDS, measured, plot_curves
+from adaprivate.experiments._gap import BUDGET, GAPS, ROUNDS, in_gap
+from adaprivate.experiments._measured import plot_curves
 from adaprivate.simulation import mean_sem
 
 SOURCE = "Shariff & Sheffet 2018, Section D.2 (Fig. 4)"
@@ -30,12 +31,7 @@ PRIVATE = {
     "WishartUnshifted": "jdp-linucb-wishart-unshifted",
 }
 BELOW, WORST, ALIKE = "Gaussian below Wishart", "WishartUnshifted worst", "WishartUnshifted and Wishart indistinguishable"
-PAPER = {
-    ("gap 0", BELOW): 1.0,
-    ("gap 0", WORST): 1.0,
-    ("gap 0.1", BELOW): 1.0,
-    ("gap 0.1", ALIKE): 1.0,
-}
+PAPER = {("gap 0", BELOW): 1.0, ("gap 0", WORST): 1.0, ("gap 0.1", BELOW): 1.0, ("gap 0.1", ALIKE): 1.0}
 
 
 def _settings(rounds: int) -> list[Mapping[str, Any]]:
@@ -52,7 +48,7 @@ def _settings(rounds: int) -> list[Mapping[str, Any]]:
 
 SETTINGS = _settings(ROUNDS)
 QUICK = _settings(20_000)
-run = measured
+run = in_gap
 
 
 def _verdict(holds: float) -> str:
@@ -99,4 +95,5 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
         style = {"color": _COLOURS[variant], "ls": "--" if tight else "-"}
         return {**row, "label": row["variant"], "style": style}
 
-    plot_curves([styled(row) for row in rows if row["row"] == "gap 0.1"], axes)
+    plot_curves([styled(row) for row in rows if row["row"] == "gap 0.1"], axes, "regret, rewards in [-1, 1]")
+    axes.set_yscale("log")

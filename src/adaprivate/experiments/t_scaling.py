@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, growth_exponent, measured, runs, with_our_spread
+from adaprivate.experiments._measured import beside_linucb
+from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, growth_exponent, with_our_spread
 from adaprivate.simulation import mean_sem
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 4.9"
@@ -40,7 +41,7 @@ SETTINGS: list[Mapping[str, Any]] = [
     )
     for rounds in ROUNDS
 ]
-run = measured
+run = beside_linucb
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
@@ -67,8 +68,8 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
 
 def _lost(row: Row) -> list[float]:
     """Reward lost to LinUCB on each seed, over the root of T."""
-    theirs = runs("linucb", len(row["runs"]), rounds=row["rounds"])
-    return [(b.reward - a.reward) / math.sqrt(row["rounds"]) for a, b in zip(row["runs"], theirs, strict=True)]
+    pairs = zip(row["runs"], row["baseline"], strict=True)
+    return [(b.reward - a.reward) / math.sqrt(row["rounds"]) for a, b in pairs]
 
 
 def plot(rows: Sequence[Row], axes: Any) -> None:
@@ -83,6 +84,5 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
         axes.fill_between(ROUNDS, low, high, alpha=0.4, label=f"printed, epsilon {epsilon:g}")
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
-    axes.set_xlabel("T")
-    axes.set_ylabel("regret / sqrt(T) (bars: two standard errors)")
+    axes.set(xlabel="T", ylabel="regret / sqrt(T) (bars: two standard errors)")
     axes.legend(fontsize=8)

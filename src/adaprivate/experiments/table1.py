@@ -10,28 +10,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, measured, paired_points, percent_cells, plot_regret
+from adaprivate.experiments._measured import beside_linucb, paired_points
+from adaprivate.experiments._synthetic import PAPER_SEEDS, Printed, cell, means, percent_cells, plot_regret, printed_levels
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Table 1"
 SEEDS = PAPER_SEEDS
 EPSILONS = (0.5, 1.0, 2.0, 5.0)
 NAMES = {"AdaPrivate-UCB": "adaprivate-ucb", "AdaPrivate-TS": "adaprivate-ts"}
-PRINTED: dict[tuple[str, str], tuple[float, float]] = {
+LEAD = "TS - UCB (points)"
+PRINTED: Printed = {
     ("Linear TS (not private)", "any epsilon"): (101.2, 1.1),
-    **{
-        (row, f"epsilon {epsilon:g}"): value
-        for row, values in {
+    **printed_levels(
+        EPSILONS,
+        {
             "AdaPrivate-UCB": ((92.2, 2.1), (95.2, 2.3), (96.9, 1.9), (98.2, 1.5)),
             "AdaPrivate-TS": ((93.5, 1.5), (96.7, 1.7), (98.2, 1.9), (98.7, 2.0)),
-        }.items()
-        for epsilon, value in zip(EPSILONS, values, strict=True)
-    },
+            LEAD: ((1.3, 0.0), (1.5, 0.0), (1.3, 0.0), (0.5, 0.0)),
+        },
+    ),
 }
-ADVANTAGE = {f"epsilon {epsilon:g}": gain for epsilon, gain in zip(EPSILONS, (1.3, 1.5, 1.3, 0.5), strict=True)}
-PAPER = {
-    **{key: mean for key, (mean, _) in PRINTED.items()},
-    **{("TS - UCB (points)", column): gain for column, gain in ADVANTAGE.items()},
-}
+PAPER = means(PRINTED)
 SETTINGS: list[Mapping[str, Any]] = [
     {"row": "Random", "column": "any epsilon", "policy": "random"},
     {"row": "LinUCB (not private)", "column": "any epsilon", "policy": "linucb"},
@@ -42,7 +40,7 @@ SETTINGS: list[Mapping[str, Any]] = [
         for epsilon in EPSILONS
     ),
 ]
-run = measured
+run = beside_linucb
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
@@ -54,9 +52,9 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     cells.sort(key=lambda c: [r["row"] for r in rows].index(c.row))
     found = {(row["row"], row["column"]): row["runs"] for row in rows}
     baseline = found["LinUCB (not private)", "any epsilon"]
-    for column, printed in ADVANTAGE.items():
+    for column in (column for row, column in PRINTED if row == LEAD):
         points, sem = paired_points(found["AdaPrivate-TS", column], found["AdaPrivate-UCB", column], baseline)
-        cells.append(cell("TS - UCB (points)", column, (printed, 0.0), points, sem))
+        cells.append(cell(LEAD, column, PRINTED[LEAD, column], points, sem))
     return cells
 
 

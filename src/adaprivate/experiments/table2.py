@@ -12,29 +12,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, measured, paired_points, percent_cells, plot_regret, runs
+from adaprivate.experiments._measured import beside_linucb, paired_points
+from adaprivate.experiments._synthetic import PAPER_SEEDS, Printed, cell, means, percent_cells, plot_regret, printed_levels
 from adaprivate.experiments.table1 import EPSILONS
 from adaprivate.experiments.table1 import PRINTED as TABLE_1
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Table 2"
 SEEDS = PAPER_SEEDS
 UNSOUND = {"TS-Amp q=0.3, published noise": 0.3, "TS-Amp q=0.5, published noise": 0.5}
-PRINTED: dict[tuple[str, str], tuple[float, float]] = {
+PRINTED: Printed = {
     **{key: value for key, value in TABLE_1.items() if key[0].startswith("AdaPrivate")},
-    **{
-        (row, f"epsilon {epsilon:g}"): value
-        for row, values in {
+    **printed_levels(
+        EPSILONS,
+        {
             "TS-Amp q=0.3, published noise": ((95.9, 1.6), (96.5, 1.3), (96.7, 1.3), (96.7, 1.4)),
             "TS-Amp q=0.5, published noise": ((95.4, 1.5), (97.5, 1.3), (97.7, 1.5), (97.7, 1.5)),
             "TS-Adaptive": ((93.6, 1.5), (96.8, 1.7), (98.3, 1.9), (98.7, 2.0)),
-        }.items()
-        for epsilon, value in zip(EPSILONS, values, strict=True)
-    },
+        },
+    ),
 }
 TUNED_GAIN = {"epsilon 0.5": 7.0, "epsilon 5": 18.0}
 """Sec 4.2: tuned adaptive TS is 7 to 9 percent above UCB at epsilon 0.1 to 0.5, up to 18 percent at epsilon 5."""
 PAPER = {
-    **{key: mean for key, (mean, _) in PRINTED.items()},
+    **means(PRINTED),
     **{(row, f"{column}, level"): mean for (row, column), (mean, _) in PRINTED.items() if row in UNSOUND},
     **{("TS-Adaptive, tuned - UCB (points)", column): gain for column, gain in TUNED_GAIN.items()},
 }
@@ -56,7 +56,7 @@ SETTINGS: list[Mapping[str, Any]] = [
     for row, (policy, options) in _POLICIES.items()
     for epsilon in EPSILONS
 ]
-run = measured
+run = beside_linucb
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
@@ -69,7 +69,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         cells.append(dataclasses.replace(c, verdict="unsound-as-published"))
         cells.append(dataclasses.replace(c, column=f"{c.column}, level"))
     found = {(row["row"], row["column"]): row["runs"] for row in rows}
-    baseline = runs("linucb", len(rows[0]["runs"]))
+    baseline = rows[0]["baseline"]
     for column, gain in TUNED_GAIN.items():
         points, sem = paired_points(found["TS-Adaptive, tuned", column], found["AdaPrivate-UCB", column], baseline)
         cells.append(cell("TS-Adaptive, tuned - UCB (points)", column, (gain, 0.0), points, sem))

@@ -17,42 +17,26 @@ norm, ten dimensions) and the centre were chosen on this world when the noise-aw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from adaprivate.experiments._recorded import on_ratings
+from adaprivate.experiments._table3 import Half, plot
 
-from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._recorded import (
-    measured,
-    plot_table3,
-    printed_levels,
-    quick,
-    table3_cells,
-    table3_paper,
-    table3_settings,
-)
+__all__ = ["LEVELS", "PAPER", "QUICK", "SEEDS", "SETTINGS", "SOURCE", "compare", "plot", "run"]
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Table 3, Jester"
 SEEDS = 12
-CTR = (0.363, 0.014)
-LEVELS = {
-    ("LinTS (not private)", "any epsilon"): (94.4, 0.0),
-    **printed_levels(
-        {
-            "zCDP-Episodic": ((70.8, 3.3), (71.5, 3.4), (73.3, 3.5), (75.7, 3.7)),
-            "AdaC-OFUL-zCDP": ((72.3, 3.2), (73.1, 3.8), (74.5, 3.4), (76.3, 4.3)),
-            "RarelySwitching-zCDP": ((67.4, 6.3), (68.0, 6.8), (70.9, 7.5), (74.6, 7.1)),
-            "AdaPrivate-UCB": ((70.1, 6.2), (70.7, 6.8), (76.3, 4.1), (82.8, 2.3)),
-            "DGS-LinUCB": ((70.1, 2.2), (70.1, 2.2), (70.5, 2.2), (70.0, 2.2)),
-            "AdaPrivate-TS": ((73.7, 2.7), (78.5, 2.7), (81.3, 3.5), (83.3, 2.8)),
-            "JDP-LinUCB (joint)": ((73.4, 2.4), (74.0, 2.8), (77.4, 1.9), (81.6, 3.5)),
-        }
-    ),
-}
-PAPER = table3_paper(LEVELS, CTR)
-SETTINGS = table3_settings("jester")
-QUICK = quick(SETTINGS)
-run, plot = measured, plot_table3
-
-
-def compare(rows: Sequence[Row]) -> list[Cell]:
-    """Levels, the paired lead of TS, and the dip."""
-    return table3_cells(rows, LEVELS, CTR)
+_HALF = Half(
+    "jester",
+    ctr=(0.363, 0.014),
+    lints=(94.4, 0.0),
+    levels={
+        "zCDP-Episodic": ((70.8, 3.3), (71.5, 3.4), (73.3, 3.5), (75.7, 3.7)),
+        "AdaC-OFUL-zCDP": ((72.3, 3.2), (73.1, 3.8), (74.5, 3.4), (76.3, 4.3)),
+        "RarelySwitching-zCDP": ((67.4, 6.3), (68.0, 6.8), (70.9, 7.5), (74.6, 7.1)),
+        "AdaPrivate-UCB": ((70.1, 6.2), (70.7, 6.8), (76.3, 4.1), (82.8, 2.3)),
+        "DGS-LinUCB": ((70.1, 2.2), (70.1, 2.2), (70.5, 2.2), (70.0, 2.2)),
+        "AdaPrivate-TS": ((73.7, 2.7), (78.5, 2.7), (81.3, 3.5), (83.3, 2.8)),
+        "JDP-LinUCB (joint)": ((73.4, 2.4), (74.0, 2.8), (77.4, 1.9), (81.6, 3.5)),
+    },
+)
+LEVELS, PAPER, SETTINGS, QUICK = _HALF.levels, _HALF.paper, _HALF.settings, _HALF.quick
+run, compare = on_ratings, _HALF.compare

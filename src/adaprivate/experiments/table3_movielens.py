@@ -17,42 +17,26 @@ the median norm, ten dimensions) and the centre were chosen on this world when t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from adaprivate.experiments._recorded import on_ratings
+from adaprivate.experiments._table3 import Half, plot
 
-from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._recorded import (
-    measured,
-    plot_table3,
-    printed_levels,
-    quick,
-    table3_cells,
-    table3_paper,
-    table3_settings,
-)
+__all__ = ["LEVELS", "PAPER", "QUICK", "SEEDS", "SETTINGS", "SOURCE", "compare", "plot", "run"]
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Table 3, MovieLens-25M"
 SEEDS = 12
-CTR = (0.700, 0.012)
-LEVELS = {
-    ("LinTS (not private)", "any epsilon"): (94.5, 0.0),
-    **printed_levels(
-        {
-            "zCDP-Episodic": ((71.9, 5.2), (74.2, 4.9), (80.8, 5.0), (84.2, 7.6)),
-            "AdaC-OFUL-zCDP": ((72.3, 11.9), (74.4, 12.6), (79.8, 12.1), (84.1, 11.2)),
-            "RarelySwitching-zCDP": ((72.6, 10.8), (75.2, 9.9), (81.9, 10.5), (84.7, 10.2)),
-            "AdaPrivate-UCB": ((71.7, 6.3), (74.8, 6.5), (80.7, 5.0), (84.6, 5.0)),
-            "DGS-LinUCB": ((70.9, 2.5), (71.0, 2.5), (71.1, 2.3), (71.2, 2.0)),
-            "AdaPrivate-TS": ((71.7, 6.3), (75.2, 5.8), (84.4, 6.3), (90.6, 4.9)),
-            "JDP-LinUCB (joint)": ((66.5, 4.0), (67.8, 5.2), (69.4, 5.8), (71.8, 2.8)),
-        }
-    ),
-}
-PAPER = table3_paper(LEVELS, CTR)
-SETTINGS = table3_settings("movielens")
-QUICK = quick(SETTINGS)
-run, plot = measured, plot_table3
-
-
-def compare(rows: Sequence[Row]) -> list[Cell]:
-    """Levels, the paired lead of TS, and the dip."""
-    return table3_cells(rows, LEVELS, CTR)
+_HALF = Half(
+    "movielens",
+    ctr=(0.700, 0.012),
+    lints=(94.5, 0.0),
+    levels={
+        "zCDP-Episodic": ((71.9, 5.2), (74.2, 4.9), (80.8, 5.0), (84.2, 7.6)),
+        "AdaC-OFUL-zCDP": ((72.3, 11.9), (74.4, 12.6), (79.8, 12.1), (84.1, 11.2)),
+        "RarelySwitching-zCDP": ((72.6, 10.8), (75.2, 9.9), (81.9, 10.5), (84.7, 10.2)),
+        "AdaPrivate-UCB": ((71.7, 6.3), (74.8, 6.5), (80.7, 5.0), (84.6, 5.0)),
+        "DGS-LinUCB": ((70.9, 2.5), (71.0, 2.5), (71.1, 2.3), (71.2, 2.0)),
+        "AdaPrivate-TS": ((71.7, 6.3), (75.2, 5.8), (84.4, 6.3), (90.6, 4.9)),
+        "JDP-LinUCB (joint)": ((66.5, 4.0), (67.8, 5.2), (69.4, 5.8), (71.8, 2.8)),
+    },
+)
+LEVELS, PAPER, SETTINGS, QUICK = _HALF.levels, _HALF.paper, _HALF.settings, _HALF.quick
+run, compare = on_ratings, _HALF.compare

@@ -17,16 +17,8 @@ from typing import Any
 
 from adaprivate import privacy
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._synthetic import (
-    PAPER_SEEDS,
-    cell,
-    measured,
-    paired_points,
-    percent_cells,
-    plot_regret,
-    runs,
-    with_our_spread,
-)
+from adaprivate.experiments._measured import beside_linucb, paired_points
+from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, means, percent_cells, plot_regret, with_our_spread
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Table 4"
 SEEDS = PAPER_SEEDS
@@ -56,23 +48,19 @@ PRINTED = dict(
     zip([(row, LEVEL) for row in _STEPS], [(91.2, 2.4), (93.5, 2.1), (95.2, 1.9), (96.8, 1.5), (97.5, 1.3)], strict=True)
 )
 GAINS = dict(zip(list(_STEPS)[1:], (2.3, 1.7, 1.6, 0.7), strict=True))
-PAPER = {
-    **{key: mean for key, (mean, _) in PRINTED.items()},
-    **{(row, GAIN): gain for row, gain in GAINS.items()},
-    ("All together", GAIN): 6.3,
-}
+PAPER = {**means(PRINTED), **{(row, GAIN): gain for row, gain in GAINS.items()}, ("All together", GAIN): 6.3}
 SETTINGS: list[Mapping[str, Any]] = [
     {"row": row, "column": LEVEL, "policy": policy, "options": {"epsilon": EPSILON, **options}}
     for row, (policy, options) in {**_STEPS, **_OTHERS}.items()
 ]
-run = measured
+run = beside_linucb
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
     """Levels, then gains; what was earned with less privacy than stated is called unsound whatever it earned."""
     found = {row["row"]: row["runs"] for row in rows}
     steps = list(_STEPS)
-    baseline = runs("linucb", len(found[steps[0]]))
+    baseline = rows[0]["baseline"]
     cells = percent_cells(rows, PRINTED)
     pairs = [*zip(steps[1:], steps[1:], steps, strict=False), ("All together", steps[-1], steps[0])]
     for name, after, before in pairs:
@@ -88,7 +76,4 @@ _UNSOUND = "unsound-as-published"
 def plot(rows: Sequence[Row], axes: Any) -> None:
     """Regret over rounds; what does not give the stated privacy is dashed."""
     dashed = {"ls": "--"}
-    plot_regret(
-        [{**row, "label": row["row"], "style": dashed if row["row"] in UNSOUND else {}} for row in rows],
-        axes,
-    )
+    plot_regret([{**row, "label": row["row"], "style": dashed if row["row"] in UNSOUND else {}} for row in rows], axes)

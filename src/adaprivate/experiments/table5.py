@@ -19,11 +19,11 @@ from typing import Any
 
 from adaprivate import environments
 from adaprivate.environments import Environment
-from adaprivate.evaluate.estimators import estimate
-from adaprivate.evaluate.evaluation import policy_rows
+from adaprivate.evaluation.estimators import estimate
+from adaprivate.evaluation.judging import sample_for
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._logged import mean_and_sem, rounds_of, true_value, uniform_log
-from adaprivate.simulation import policy_settings, run_all
+from adaprivate.experiments._logged import rounds_of, true_value, uniform_log
+from adaprivate.simulation import mean_sem, policy_settings, run_all
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Table 5"
 SEEDS = 5
@@ -77,7 +77,7 @@ def run(setting: Mapping[str, Any], seeds: int) -> Row:
     for played in run_all([settings], place, range(seeds))[0]:
         log, new, means, best = _drawn(played.seed, rounds, setting["fresh"])
         truth = true_value(played.state, new, means, played.seed)
-        rows = policy_rows(played.state, log, seed=played.seed)
+        rows = sample_for(played.state, log, seed=played.seed)
         found[TRUTH].append(truth)
         found["best"].append(float(best))
         found["naive error"].append(abs(played.reward / rounds - truth))
@@ -94,7 +94,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     cells = []
     for row in rows:
         for column in (TRUTH, "naive error", *NAMES.values(), "IPS sem", "best"):
-            ours, sem = mean_and_sem(row[column])
+            ours, sem = mean_sem(row[column])
             printed = PAPER.get((row["row"], column))
             verdict = "not-in-paper"
             if printed is not None:
@@ -108,10 +108,9 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
     columns = ("naive error", *NAMES.values())
     for i, row in enumerate(rows):
         places = [k + 0.2 * (i - 1.5) for k in range(len(columns))]
-        axes.bar(places, [mean_and_sem(row[c])[0] for c in columns], width=0.18, label=row["row"])
+        axes.bar(places, [mean_sem(row[c])[0] for c in columns], width=0.18, label=row["row"])
         known = [(p, PAPER[row["row"], c]) for p, c in zip(places, columns, strict=True) if (row["row"], c) in PAPER]
         axes.plot(*zip(*known, strict=True), "kx", ms=5)
     axes.set_xticks(range(len(columns)), [c.replace(" error", "") for c in columns])
-    axes.set_yscale("log")
-    axes.set_ylabel("mean absolute error (crosses: printed)")
+    axes.set(yscale="log", ylabel="mean absolute error (crosses: printed)")
     axes.legend(fontsize=8)

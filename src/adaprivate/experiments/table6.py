@@ -22,17 +22,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adaprivate import environments
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._synthetic import (
-    PAPER_SEEDS,
-    ROUNDS,
-    measured,
-    paired_points,
-    plot_regret,
-    runs,
-)
-from adaprivate.simulation import policy_settings
+from adaprivate.experiments._measured import beside_linucb, paired_points, true_epsilon
+from adaprivate.experiments._synthetic import PAPER_SEEDS, plot_regret
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Table 6"
 SEEDS = PAPER_SEEDS
@@ -79,10 +71,7 @@ SETTINGS: list[Mapping[str, Any]] = [
 
 def run(setting: Mapping[str, Any], seeds: int) -> Row:
     """The level, and the epsilon that holds."""
-    place = environments.environment("synthetic", {})
-    statement = policy_settings(setting["policy"], place, ROUNDS, setting["options"]).guarantee()
-    assert statement is not None
-    return {**measured(setting, seeds), "true_epsilon": statement.epsilon}
+    return {**beside_linucb(setting, seeds), "true_epsilon": true_epsilon(setting)}
 
 
 def near(ours: float, sem: float | None, printed: float) -> bool:
@@ -108,7 +97,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
             gap = row["percent"] - PROTOTYPE[name][EPSILONS.index(row["options"]["epsilon"])]
             cells.append(_judged(name, f"{column}, above the prototype (points)", gap, row["percent_sem"]))
     found = {(row["row"], row["column"]): row["runs"] for row in rows}
-    baseline = runs("linucb", len(rows[0]["runs"]))
+    baseline = rows[0]["baseline"]
     for name, column in found:
         if name != OURS:
             points, sem = paired_points(found[OURS, column], found[name, column], baseline)

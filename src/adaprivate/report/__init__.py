@@ -1,9 +1,10 @@
 """Results for people: tables in the terminal, one HTML page per experiment."""
 
-from adaprivate.report.kept import KeptRows
+from adaprivate.report.checkpoint import Checkpoint
 from adaprivate.report.pages import write_page
 from adaprivate.report.tables import (
     cell_table,
+    evaluation_notes,
     evaluation_table,
     facts_table,
     listing,
@@ -14,8 +15,9 @@ from adaprivate.report.tables import (
 )
 
 __all__ = [
-    "KeptRows",
+    "Checkpoint",
     "cell_table",
+    "evaluation_notes",
     "evaluation_table",
     "facts_table",
     "listing",

@@ -9,6 +9,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+FEW_REWARDED = 10
+"""With fewer rewarded rows behind an estimate its interval is not to be believed."""
 _STYLES = {"agrees": "green", "differs": "yellow", "unsound-as-published": "bold red"}
 
 
@@ -77,21 +79,32 @@ def simulation_table(rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def evaluation_table(document: dict[str, Any], confidence: float) -> Table:
+def evaluation_table(rows: Sequence[dict[str, Any]]) -> Table:
     """Value, interval and effective sample size, one line for each policy and epsilon; the log's own first."""
-    log = document["log"]
-    title = f"{log['rows']:,} decisions between {log['candidates']} candidates"
+    log = rows[0]
+    title = f"{log['log_rows']:,} decisions between {log['log_candidates']} candidates"
     table = Table(title=title, title_justify="left")
-    for heading in ("policy", "epsilon", "estimator", "reward per round", f"{100 * confidence:g} % within", "worth rows"):
+    within = f"{100 * log['confidence']:g} % within"
+    for heading in ("policy", "epsilon", "estimator", "reward per round", within, "worth rows"):
         table.add_column(heading, justify="left" if heading in ("policy", "estimator") else "right")
-    if log["value"] is not None:
-        own = f"{number(log['low'])} .. {number(log['high'])}"
-        table.add_row("as logged", "-", "mean", number(log["value"]), own, number(log["rows"]))
-    for row in document["rows"]:
+    if log["log_value"] is not None:
+        own = f"{number(log['log_low'])} .. {number(log['log_high'])}"
+        table.add_row("as logged", "-", "mean", number(log["log_value"]), own, number(log["log_rows"]))
+    for row in rows:
         within = f"{number(row['low'])} .. {number(row['high'])}"
         size = number(row["effective_sample_size"])
         table.add_row(row["policy"], number(row["epsilon"]), row["estimator"], number(row["value"]), within, size)
     return table
+
+
+def evaluation_notes(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """What each policy promises, and what to keep in mind about its estimate."""
+    notes = list(dict.fromkeys(f"{row['policy']}: {row['guarantee']}" for row in rows))
+    if any(row["rewarded"] is not None and row["rewarded"] < FEW_REWARDED for row in rows):
+        notes.append(f"Where fewer than {FEW_REWARDED} rows carry the value (JSON: rewarded) the interval is too short.")
+    if not rows[0]["released"]:
+        notes.append("Computed from raw rewards, for those who may see the log; --release-epsilon makes it fit to publish.")
+    return notes
 
 
 def _with_sem(value: float, sem: float | None, digits: int) -> str:

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from adaprivate import check
 from adaprivate.check import Array, Floats, InputError
-from adaprivate.data.logs import Log, table_of
-from adaprivate.data.reading import File, fault
+from adaprivate.data.logs import Log, opened
+from adaprivate.data.logs import log as read_log
+from adaprivate.data.reading import fault
 
 MOST_NUMBERS = 400_000_000
 """At most so many features are held at once."""
@@ -76,12 +78,19 @@ class Decisions:
         return Decisions(candidates, self.actions[rows], self.rewards[rows], known)
 
 
-def decisions(log: Log, *, context: bool = False, items: str | Path | None = None) -> Decisions:
+def logged(
+    source: str | Path | pl.DataFrame, *, items: str | Path | pl.DataFrame | None = None, **columns: Any
+) -> Decisions:
+    """The decisions in a file or table, whose ``columns`` are named as in ``data.log``."""
+    return decisions(read_log(source, **columns), context=bool(columns.get("features")), items=items)
+
+
+def decisions(log: Log, *, context: bool = False, items: str | Path | pl.DataFrame | None = None) -> Decisions:
     """The decisions of a log; ``context`` says that its context is to be used, ``items`` where items have features."""
-    check.expect(not (context and items), "items", items, "not to be given with context columns")
+    check.expect(items is None or not context, "items", items, "not to be given with context columns")
     actions = log.action
     if items is not None:
-        candidates, actions = _items(Path(items), log)
+        candidates, actions = _items(items, log)
     elif log.candidates.size:
         candidates = log.candidates
     elif context and log.context.shape[1]:
@@ -106,14 +115,12 @@ def _blocks(log: Log) -> Floats:
     return candidates
 
 
-def _items(path: Path, log: Log) -> tuple[Floats, Array]:
+def _items(items: str | Path | pl.DataFrame, log: Log) -> tuple[Floats, Array]:
     """The features of every item, and the log's actions as rows of them."""
-    file = File(path)
-    check.expect(path.is_file(), "items", str(path), "to be a file")
-    table = table_of(file)
+    file, table = opened(items, "items")
     numeric = [name for name in table.columns[1:] if table[name].dtype.is_numeric()]
     if not numeric:
-        raise InputError(f"Expected {path} to name items in its first column and to have numeric columns.")
+        raise InputError(f"Expected {file} to name items in its first column and to have numeric columns.")
     names = [str(value) for value in table[table.columns[0]].to_list()]
     features = table.select(numeric).cast(pl.Float64).to_numpy()
     wrong = np.argwhere(~np.isfinite(features))
@@ -122,5 +129,5 @@ def _items(path: Path, log: Log) -> tuple[Floats, Array]:
         fault(file, row + 1, numeric[column], float(features[row, column]), "to be a finite number", of="row")
     places = {name: row for row, name in enumerate(names)}
     unknown = [name for name in log.actions if name not in places]
-    check.expect(not unknown, "actions", unknown[:3], f"to be items of {path}")
+    check.expect(not unknown, "actions", unknown[:3], f"to be items of {file}")
     return features[None], np.array([places[name] for name in log.actions])[log.action]

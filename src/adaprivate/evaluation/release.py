@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from adaprivate import check, privacy
 from adaprivate.check import Floats
-from adaprivate.evaluate.estimators import Estimate, Rows, effective_sample_size
+from adaprivate.evaluation.estimators import Estimate, Sample, effective_sample_size
 from adaprivate.mechanisms import EventSum, Gaussian, Noise
 from adaprivate.privacy import Guarantee
 
@@ -25,17 +25,17 @@ SPREAD_SHARE = 0.5
 
 
 def release(
-    estimator: str, rows: Rows, *, epsilon: float, delta: float, noise: Noise, confidence: float = 0.95
+    estimator: str, sample: Sample, *, epsilon: float, delta: float, noise: Noise, confidence: float = 0.95
 ) -> tuple[Estimate, Guarantee]:
-    """The estimate with noise, its interval widened by it, and the guarantee for the rewards in ``rows``.
+    """The estimate with noise, its interval widened by it, and the guarantee for the rewards in ``sample``.
 
     For rewards 0 and 1 the interval is that of the estimator, widened by the noise; for others in between it is wider.
     """
     check.one_of("estimator", estimator, RELEASED)
     check.real("epsilon", epsilon, above=0)
     check.probability("delta", delta)
-    n = len(rows.rewards)
-    weights = np.ones(n) if estimator == "replay" else np.asarray(rows.weights)
+    n = len(sample.rewards)
+    weights = np.ones(n) if estimator == "replay" else np.asarray(sample.weights)
     total = float(weights.sum())
     check.expect(total > 0, "sum(weights)", total, "> 0: the policy never chooses what was logged")
     shares = weights / (n if estimator == "ips" else total)
@@ -45,7 +45,7 @@ def release(
     length = math.hypot(1, SPREAD_SHARE)
     relative = shares / largest
     events = np.column_stack([relative, SPREAD_SHARE * relative**2]) / length
-    for features, reward in zip(events, rows.rewards.tolist(), strict=True):
+    for features, reward in zip(events, sample.rewards.tolist(), strict=True):
         collector.add(features, reward)
     guarantee = mechanism.guarantee(delta, collector)
     first, second = mechanism.release(collector).tolist()

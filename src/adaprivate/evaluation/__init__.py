@@ -1,5 +1,5 @@
 """Judging results: means with their uncertainty, paired comparisons, and policies on decisions that others made."""
 
-from adaprivate.evaluate.statistics import Paired, Summary, paired, summary
+from adaprivate.evaluation.statistics import Paired, Summary, paired, summary
 
 __all__ = ["Paired", "Summary", "paired", "summary"]

@@ -56,7 +56,7 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Rows:
+class Sample:
     """What estimators need of each row; ``weights`` and the features are needed by some of them only."""
 
     rewards: Floats
@@ -83,7 +83,7 @@ def effective_sample_size(weights: Floats) -> float:
 
 def estimate(
     estimator: str,
-    rows: Rows,
+    sample: Sample,
     *,
     confidence: float = 0.95,
     interval: str = "asymptotic",
@@ -94,11 +94,11 @@ def estimate(
     check.one_of("estimator", estimator, ESTIMATORS)
     check.one_of("interval", interval, INTERVALS)
     check.probability("confidence", confidence)
-    r, w = np.asarray(rows.rewards), rows.weights
+    r, w = np.asarray(sample.rewards), sample.weights
     if estimator in ("ips", "snips", "dr"):
         check.expect(w is not None, "weights", None, f"to be given for {estimator}: the log needs propensities")
     if estimator in ("dm", "dr"):
-        check.expect(rows.chosen is not None, "chosen", None, f"to be given for {estimator}: features of each row")
+        check.expect(sample.chosen is not None, "chosen", None, f"to be given for {estimator}: features of each row")
     w = np.ones(len(r)) if w is None or estimator == "replay" else np.asarray(w)
     again: Callable[[Floats], Floats]
     if estimator in ("replay", "ips"):
@@ -110,7 +110,7 @@ def estimate(
         influence, shares = value + w * (r - value) / w.mean(), w
         again = _ratios(w * r, w)
     else:
-        X, F = _with_one(rows.chosen), _with_one(rows.expected)
+        X, F = _with_one(sample.chosen), _with_one(sample.expected)
         if estimator == "dm":
             influence, shares = _direct(r, X, F)
             again = _refits(r, X, F)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from adaprivate import check, policies
-from adaprivate.evaluate.decisions import Decisions
-from adaprivate.evaluate.estimators import ESTIMATORS, Estimate, Rows, estimate
-from adaprivate.evaluate.release import RELEASED, capped, release, together
-from adaprivate.evaluate.replay import acceptance, replay
+from adaprivate.evaluation.decisions import Decisions
+from adaprivate.evaluation.estimators import ESTIMATORS, Estimate, Sample, estimate
+from adaprivate.evaluation.release import RELEASED, capped, release, together
+from adaprivate.evaluation.replay import acceptance, replay
 from adaprivate.mechanisms import Secure
 from adaprivate.policies.core.policy import Policy
 from adaprivate.policies.core.propensities import choice_probabilities
@@ -23,12 +23,11 @@ NEEDS_PROPENSITIES = ("ips", "snips", "dr")
 _CHUNK = 20_000_000
 
 
-def policy_rows(state: Any, log: Decisions, *, cap: float | None = None, draws: int = 256, seed: int = 0) -> Rows:
+def sample_for(state: Any, log: Decisions, *, cap: float | None = None, draws: int = 256, seed: int = 0) -> Sample:
     """What estimators need to judge this state of a policy, fixed from now on, on a log.
 
     Probabilities that have to be drawn are drawn for each row afresh, without bias: their errors average out over rows.
     """
-    rows = np.arange(len(log))
     if log.fixed:
         once = choice_probabilities(state, log.candidates, draws=256 * draws, seed=seed).probability[0]
         chosen, expected = once[log.actions], np.broadcast_to(once @ log.candidates[0], (len(log), log.dimension))
@@ -40,11 +39,11 @@ def policy_rows(state: Any, log: Decisions, *, cap: float | None = None, draws: 
             found = choice_probabilities(
                 state, log.candidates[part], draws=draws, seed=seed + start, lattice=False
             ).probability
-            chosen[part] = found[rows[: len(found)], log.actions[part]]
+            chosen[part] = found[np.arange(len(found)), log.actions[part]]
             shares = found / found.sum(axis=1, keepdims=True)
             expected[part] = np.einsum("nk,nkd->nd", shares, log.candidates[part])
     weights = None if log.propensities is None else capped(chosen / log.propensities, cap)
-    return Rows(log.rewards, weights, log.chosen, expected)
+    return Sample(log.rewards, weights, log.chosen, expected)
 
 
 def learn_from(policy: Policy, log: Decisions) -> None:
@@ -53,7 +52,7 @@ def learn_from(policy: Policy, log: Decisions) -> None:
         policy.observe(features, reward)
 
 
-def evaluate(
+def judge(
     log: Decisions,
     policy: str,
     estimator: str,
@@ -98,14 +97,14 @@ def evaluate(
     if replayed:
         accepted = replay(player, log, rounds=max(learned, 1), seed=seed)
         check.expect(len(accepted) >= 2, "accepted rows", len(accepted), f">= 2 of {len(log)}")
-        rows = Rows(log.rewards[accepted])
+        sample = Sample(log.rewards[accepted])
     else:
         learn_from(player, log.part(slice(0, learned)))
-        rows = policy_rows(player.state, log.part(slice(learned, None)), cap=cap, seed=seed)
+        sample = sample_for(player.state, log.part(slice(learned, None)), cap=cap, seed=seed)
     if release_epsilon is None:
-        return estimate(estimator, rows, confidence=confidence, interval=interval, seed=seed), player.guarantee
+        return estimate(estimator, sample, confidence=confidence, interval=interval, seed=seed), player.guarantee
     found, price = release(
-        estimator, rows, epsilon=release_epsilon, delta=release_delta, noise=Secure(), confidence=confidence
+        estimator, sample, epsilon=release_epsilon, delta=release_delta, noise=Secure(), confidence=confidence
     )
     own = player.guarantee
     return found, price if own is None or own.epsilon == 0 else together(own, price, same_rewards=replayed)
@@ -113,4 +112,4 @@ def evaluate(
 
 def logged_value(log: Decisions, confidence: float = 0.95) -> Estimate:
     """What the logging policy itself earned."""
-    return estimate("replay", Rows(log.rewards), confidence=confidence)
+    return estimate("replay", Sample(log.rewards), confidence=confidence)

@@ -11,11 +11,9 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Array
 from adaprivate.compiled import streams
-from adaprivate.evaluate.decisions import Decisions
+from adaprivate.evaluation.decisions import Decisions
 from adaprivate.policies.core.policy import Policy
 from adaprivate.purposes import Purpose
-
-"""The purpose of the stream of a seed that keeps rows."""
 
 
 def acceptance(log: Decisions) -> float:

@@ -5,7 +5,7 @@ import pytest
 from adaprivate import experiments
 from adaprivate.cli import reproduce
 from adaprivate.experiments import Cell, Experiment
-from adaprivate.report import KeptRows
+from adaprivate.report import Checkpoint
 
 
 @pytest.fixture
@@ -53,21 +53,21 @@ def test_rows_belong_to_their_setting_seeds_and_code(long, tmp_path, monkeypatch
     with pytest.raises(KeyboardInterrupt):
         reproduce("long", seeds=5, out=tmp_path, json=True)
     assert ran == [(0, 4), (0, 5)]
-    kept = KeptRows(tmp_path, "long")
+    kept = Checkpoint(tmp_path, "long")
     assert kept.get({"place": 0}, 4) == {"place": 0, "value": 4}
     assert kept.get({"place": 0}, 5) == {"place": 0, "value": 5}
     assert kept.get({"place": 1}, 4) is None
-    monkeypatch.setattr("adaprivate.report.kept._source", lambda: "other code")
-    assert KeptRows(tmp_path, "long").get({"place": 0}, 4) is None
+    monkeypatch.setattr("adaprivate.report.checkpoint._source", lambda: "other code")
+    assert Checkpoint(tmp_path, "long").get({"place": 0}, 4) is None
 
 
 def test_a_row_after_a_line_cut_short_is_not_lost(tmp_path):
-    kept = KeptRows(tmp_path / "new", "long")
+    kept = Checkpoint(tmp_path / "new", "long")
     kept.put({"a": 1}, 2, {"value": 0.1})
     with kept.path.open("a") as file:
         file.write('{"key": "cut sho')
     kept.put({"a": 2}, 2, {"value": 0.2})
-    again = KeptRows(tmp_path / "new", "long")
+    again = Checkpoint(tmp_path / "new", "long")
     assert [again.get({"a": a}, 2) for a in (1, 2)] == [{"value": 0.1}, {"value": 0.2}]
 
 

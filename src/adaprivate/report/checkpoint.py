@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+Run = Callable[[Mapping[str, Any], int], dict[str, Any]]
 _PACKAGE = Path(__file__).parents[1]
 
 
@@ -22,7 +23,7 @@ def _source() -> str:
     return digest.hexdigest()
 
 
-class KeptRows:
+class Checkpoint:
     """Rows of plain values by their setting and number of seeds, one line each in NAME.kept.jsonl."""
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -53,6 +54,18 @@ class KeptRows:
         line = json.dumps({"key": self._key(setting, seeds), "row": dict(row)})
         with self.path.open("a", encoding="utf-8") as file:
             file.write(("" if whole else "\n") + line + "\n")
+
+    def filled(self, run: Run) -> Run:
+        """What ``run`` gives for a setting and seeds, run only where that is not finished, and kept."""
+
+        def finished_or_run(setting: Mapping[str, Any], seeds: int) -> dict[str, Any]:
+            row = self.get(setting, seeds)
+            if row is None:
+                row = run(setting, seeds)
+                self.put(setting, seeds, row)
+            return row
+
+        return finished_or_run
 
     def clear(self) -> None:
         """Forget all: the experiment is complete."""

@@ -1,0 +1,77 @@
+"""The command line: thin, one clear line for every mistake, --json everywhere."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from adaprivate.check import InputError
+from adaprivate.cli.accounting import calibrate, plan
+from adaprivate.cli.published import list_, reproduce
+from adaprivate.cli.terminal import Json, print_json
+from adaprivate.cli.trials import check_data, evaluate, simulate
+
+app = typer.Typer(
+    name="adaprivate",
+    help="Differentially private bandits: accounting, mechanisms, policies, experiments.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+data_app = typer.Typer(help="Recorded data: ratings, logs, labelled tables.", no_args_is_help=True)
+data_app.command("check")(check_data)
+app.command("list")(list_)
+for command in (calibrate, simulate, evaluate, plan, reproduce):
+    app.command()(command)
+app.add_typer(data_app, name="data")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version_wanted: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def version(json: Json = False) -> None:
+    """Print the version."""
+    from adaprivate import __version__
+
+    if json:
+        print_json({"version": __version__})
+    else:
+        sys.stdout.write(__version__ + "\n")
+
+
+def main() -> None:
+    """Run the command line; bad input ends with one line on stderr and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except InputError as error:
+        sys.stderr.write(f"adaprivate: {error}\n")
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except OSError as error:
+        sys.stderr.write(f"adaprivate: {error}\n")
+        sys.exit(2)
+    except Exception as error:
+        # The option parser's own complaints (its exception classes differ between typer versions).
+        if not hasattr(error, "format_message"):
+            raise
+        message = " ".join(str(error.format_message()).split())
+        if message:
+            sys.stderr.write(f"adaprivate: {message}\n")
+        sys.exit(getattr(error, "exit_code", 2))
+    sys.exit(code if isinstance(code, int) else 0)

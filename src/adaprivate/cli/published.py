@@ -1,0 +1,88 @@
+"""What the package holds, and published results recomputed."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from adaprivate.check import InputError
+from adaprivate.cli.terminal import Json, print_json, progress, show
+
+
+class Kind(enum.StrEnum):
+    """What can be listed."""
+
+    policies = "policies"
+    environments = "environments"
+    mechanisms = "mechanisms"
+    experiments = "experiments"
+
+
+def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], json: Json = False) -> None:
+    """List what the package offers."""
+    from adaprivate import report
+
+    if kind is Kind.mechanisms:
+        from adaprivate import mechanisms
+
+        entries = [{"name": e.name, "summary": e.summary, "module": e.module} for e in mechanisms.examples()]
+    elif kind is Kind.policies:
+        from adaprivate import policies
+
+        found_policies = {name: policies.describe(name) for name in policies.names()}
+        entries = [{"name": name, "summary": line, "about": about} for name, (line, about) in found_policies.items()]
+    elif kind is Kind.environments:
+        from adaprivate import environments
+
+        entries = [{"name": name, "summary": environments.describe(name)} for name in environments.names()]
+    else:
+        from adaprivate import experiments
+
+        found = [experiments.experiment(name) for name in experiments.names()]
+        entries = [{"name": e.name, "summary": e.about.partition("\n")[0], "source": e.source} for e in found]
+    if json:
+        print_json({kind.value: entries})
+    else:
+        show(report.listing(kind.value, ("name", "what it does"), ((e["name"], e["summary"]) for e in entries)))
+
+
+def reproduce(
+    name: Annotated[str | None, typer.Argument(help="An experiment; --list names them.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="How many seeds (default: the paper's).")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Three seeds, short runs: a first look.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the HTML report.")] = Path("results"),
+    list_names: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    json: Json = False,
+) -> None:
+    """Recompute a published table, figure or claim, with a verdict per cell."""
+    import dataclasses
+
+    from adaprivate import experiments, report
+
+    if list_names:
+        list_(Kind.experiments, json)
+        return
+    if name is None:
+        raise InputError("Expected name=None to be an experiment; adaprivate reproduce --list names them.")
+    chosen = experiments.experiment(name)
+    count = chosen.seed_count(seeds, quick=quick)
+    settings = chosen.quick if quick else chosen.settings
+    checkpoint = report.Checkpoint(out, name) if chosen.kept else None
+    run = checkpoint.filled(chosen.run) if checkpoint else chosen.run
+    rows = []
+    with progress(len(settings), name, unit="settings", silent=json) as advance:
+        for setting in settings:
+            rows.append(run(setting, count))
+            advance(1)
+    cells = chosen.compare(rows)
+    page = report.write_page(out, name, source=chosen.source, about=chosen.about, cells=cells, rows=rows, plot=chosen.plot)
+    if checkpoint:
+        checkpoint.clear()
+    if json:
+        print_json({"experiment": name, "paper": chosen.source, "cells": [dataclasses.asdict(cell) for cell in cells]})
+    else:
+        title = f"{name}: {chosen.source}" + (f", {count} seeds" if chosen.seeds > 1 else "")
+        show(report.cell_table(title, cells), report.verdict_line(cells), f"Report: {page}")

@@ -1,0 +1,66 @@
+"""What every command shares: options of the form key=value, output for people and for programs, progress."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from adaprivate.check import InputError
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+def print_json(document: object) -> None:
+    """One JSON document on one line."""
+    sys.stdout.write(json.dumps(document, allow_nan=False) + "\n")
+
+
+def show(*renderables: Any) -> None:
+    """Tables and texts, one below the other."""
+    from rich.console import Console
+
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    for renderable in renderables:
+        console.print(renderable)
+
+
+@contextmanager
+def progress(total: float, title: str, *, unit: str, silent: bool) -> Iterator[Callable[[int], None]]:
+    """A progress bar with rate and time left on stderr; nothing when it is not a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    rate = TextColumn("{task.speed:,.0f} " + unit + "/s" if unit == "rounds" else "")
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=silent or not console.is_terminal, transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda amount: bar.advance(task, amount)
+
+
+def _value(text: str) -> object:
+    """An option's value: a number or truth value where it reads as one, else the text."""
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            pass
+    if "," in text:
+        return tuple(_value(part) for part in text.split(","))
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def parsed(option: list[str] | None) -> dict[str, object]:
+    """Options by name, from texts key=value."""
+    values: dict[str, object] = {}
+    for text in option or []:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise InputError(f"Expected option={text!r} to be key=value.")
+        values[key.replace("-", "_")] = _value(value)
+    return values

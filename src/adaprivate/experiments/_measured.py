@@ -1,0 +1,106 @@
+"""What experiments measure: a setting's policy, with its options, in its environment, for so many rounds, on every seed.
+
+A setting has ``policy`` and may have ``options``, ``environment``, ``world`` (the environment's options), ``rounds`` and
+``most_seeds``, a cap on the seeds of what is slow. Whatever else it has is copied into the row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from adaprivate import environments
+from adaprivate.environments import Environment
+from adaprivate.experiments import Row
+from adaprivate.policies import Settings
+from adaprivate.simulation import Run, mean_sem, percent_of, policy_settings, run_all
+
+ROUNDS = 10_000
+Keep = Callable[[Any], Any]
+"""What of a policy's last state stays with its run: all of it may be large."""
+
+
+@lru_cache(maxsize=512)
+def _played(policy: Any, place: Any, seeds: range, keep: Keep | None) -> tuple[Run, ...]:
+    runs = run_all([policy], place, seeds)[0]
+    return tuple(dataclasses.replace(run, state=None if keep is None else keep(run.state)) for run in runs)
+
+
+def played(policy: Settings, place: Environment, seeds: range, keep: Keep | None = None) -> tuple[Run, ...]:
+    """Every seed's run; repeated calls share the work."""
+    frozen: Any = (policy, place)
+    return _played(*frozen, seeds, keep)
+
+
+def prepared(setting: Mapping[str, Any]) -> tuple[Settings, Environment]:
+    """The setting's policy and environment; by default the synthetic one and 10,000 rounds."""
+    place = environments.environment(setting.get("environment", "synthetic"), setting.get("world"))
+    rounds = setting.get("rounds", ROUNDS)
+    return policy_settings(setting["policy"], place, rounds, setting.get("options", {})), place
+
+
+def runs(policy: str, seeds: int, *, keep: Keep | None = None, **where: Any) -> tuple[Run, ...]:
+    """Every seed's run of a policy: environment, world and rounds as in a setting, all else are its options."""
+    setting: dict[str, Any] = {key: where.pop(key) for key in ("environment", "world", "rounds") if key in where}
+    return played(*prepared({**setting, "policy": policy, "options": where}), range(seeds), keep)
+
+
+def measured(setting: Mapping[str, Any], seeds: int, *, keep: Keep | None = None) -> Row:
+    """The setting's runs, with their regret and learned share."""
+    count = min(seeds, setting.get("most_seeds", seeds))
+    found = played(*prepared(setting), range(count), keep)
+    regret, sem = mean_sem([run.regret for run in found])
+    share = float(np.mean([run.learned_share for run in found]))
+    return {**setting, "runs": found, "regret": regret, "regret_sem": sem, "learned_share": share}
+
+
+def beside_linucb(
+    setting: Mapping[str, Any], seeds: int, *, keep: Keep | None = None, world: Mapping[str, Any] | None = None
+) -> Row:
+    """The same, and reward as percent of non-private LinUCB's (alpha 1) on the same rounds.
+
+    ``world``: that of LinUCB, where it is not the setting's.
+    """
+    row = measured(setting, seeds, keep=keep)
+    own = setting.get("world") if world is None else world
+    where = {key: setting[key] for key in ("environment", "rounds") if key in setting}
+    baseline = runs("linucb", len(row["runs"]), **where, world=own)
+    percent, sem = percent_of(row["runs"], baseline)
+    return {**row, "baseline": baseline, "percent": percent, "percent_sem": None if math.isnan(sem) else sem}
+
+
+def true_epsilon(setting: Mapping[str, Any]) -> float | None:
+    """The epsilon that the guarantee of the setting's policy states; None where there is none."""
+    statement = prepared(setting)[0].guarantee()
+    return None if statement is None else statement.epsilon
+
+
+def paired_points(ours: Sequence[Run], theirs: Sequence[Run], baseline: Sequence[Run]) -> tuple[float, float | None]:
+    """How many points of the baseline's reward ours is above theirs, seed by seed, and the standard error."""
+    scale = 100 / float(np.mean([run.reward for run in baseline]))
+    return mean_sem([scale * (a.reward - b.reward) for a, b in zip(ours, theirs, strict=True)])
+
+
+def plot_band(axes: Any, at: Any, curves: Any, **look: Any) -> None:
+    """The mean of the curves (seeds, points) with a band of two standard errors."""
+    alpha, curves = look.pop("alpha", 0.08), np.asarray(curves)
+    mean = curves.mean(axis=0)
+    (line,) = axes.plot(at, mean, **look)
+    if len(curves) > 1:
+        sem = curves.std(axis=0, ddof=1) / math.sqrt(len(curves))
+        axes.fill_between(at, mean - 2 * sem, mean + 2 * sem, color=line.get_color(), alpha=alpha, lw=0)
+
+
+def plot_curves(rows: Sequence[Row], axes: Any, ylabel: str) -> None:
+    """The rows' ``curves`` over rounds; a row may bring a ``label`` and a ``style`` of its own."""
+    for row in rows:
+        curves, rounds = np.array(row["curves"]), row.get("rounds", ROUNDS)
+        at = np.linspace(rounds / curves.shape[1], rounds, curves.shape[1])
+        plot_band(axes, at, curves, lw=1.6, label=row.get("label", row["row"]), **row.get("style", {}))
+    axes.set(xlabel="rounds", ylabel=f"{ylabel} (bands: two standard errors)")
+    axes.legend(fontsize=8)
