@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check readme clean
+.PHONY: demo test check mutants readme clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed
@@ -15,6 +15,9 @@ demo: $(VENV)/installed
 
 test: check
 	$(BIN)/python -m pytest -n auto
+
+mutants: $(VENV)/installed-test  # plants mistakes in a copy of the source: do the tests notice? Takes half an hour
+	$(BIN)/python -m tests.mutants
 
 check: $(VENV)/installed-test
 	$(BIN)/ruff check

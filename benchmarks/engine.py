@@ -21,7 +21,7 @@ from scipy.linalg import solve_triangular
 from adaprivate import environments, policies
 from adaprivate.compiled import _FAST, below, normal, streams, uniform
 from adaprivate.experiments import table1, table2
-from adaprivate.policies.core.policy import Policy
+from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import policy_settings, run_all, run_one
 
 D, K, SEED = 20, 5, 1
@@ -270,6 +270,11 @@ def cores(repeats):
     }
 
 
+def size(part):
+    """The bytes of an array, or of everything in a state."""
+    return sum(map(size, part)) if isinstance(part, tuple) else part.nbytes
+
+
 def memory(_):
     policy, place = settings(), world()
     parts = {
@@ -277,7 +282,7 @@ def memory(_):
         "world": place.world(0),
         "streams": (streams(0, 1, 2), streams(0, 3, 4)),
     }
-    return {"bytes per run, d 20, T 10,000": {name: sum(leaf.nbytes for leaf in part) for name, part in parts.items()}}
+    return {"bytes per run, d 20, T 10,000": {name: size(part) for name, part in parts.items()}}
 
 
 def tables(_):

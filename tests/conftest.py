@@ -1,11 +1,17 @@
-"""Recorded data for tests: the folder that ADAPRIVATE_DATA names, or small made sets where it names none."""
+"""Recorded data for tests: the folder that ADAPRIVATE_DATA names, or small made sets where it names none.
+
+Tests run on every core already: here, in workers and in processes that tests start, linear algebra keeps to one thread.
+"""
 
 import os
 import shutil
 import tempfile
 from pathlib import Path
 
-import numpy as np
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")  # read once, when NumPy is first imported
+
+import numpy as np  # noqa: E402
 
 _made: list[Path] = []
 

@@ -10,12 +10,24 @@ from adaprivate import privacy
 if TYPE_CHECKING:
     from adaprivate import environments, mechanisms, policies
     from adaprivate.evaluation.evaluate import evaluate
-    from adaprivate.policies.core.policy import load, policy
+    from adaprivate.registry import register
+    from adaprivate.runtime.opening import load, policy
     from adaprivate.simulation import simulate
 
     __version__: str
 
-__all__ = ["__version__", "environments", "evaluate", "load", "mechanisms", "policies", "policy", "privacy", "simulate"]
+__all__ = [
+    "__version__",
+    "environments",
+    "evaluate",
+    "load",
+    "mechanisms",
+    "policies",
+    "policy",
+    "privacy",
+    "register",
+    "simulate",
+]
 
 # Loaded on first use, so that accounting never waits for the compiler.
 _LAZY = {
@@ -23,8 +35,9 @@ _LAZY = {
     "evaluate": "adaprivate.evaluation.evaluate",
     "mechanisms": "adaprivate.mechanisms",
     "policies": "adaprivate.policies",
-    "policy": "adaprivate.policies.core.policy",
-    "load": "adaprivate.policies.core.policy",
+    "policy": "adaprivate.runtime.opening",
+    "load": "adaprivate.runtime.opening",
+    "register": "adaprivate.registry",
     "simulate": "adaprivate.simulation",
 }
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 Choice = TypeVar("Choice", bound=str)
 
 
@@ -34,6 +35,19 @@ def _show(value: object) -> str:
         value = value.item()
     text = repr(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def reward(value: object) -> float:
+    """A reward: a number from 0 to 1, or a bool. The error does not repeat it: it is private."""
+    if isinstance(value, bool | np.bool_):
+        return float(value)
+    try:
+        number = float(value) if isinstance(value, numbers.Real) else math.nan
+    except OverflowError:  # a whole number beyond all floats
+        number = math.nan
+    if not 0.0 <= number <= 1.0:
+        raise InputError("Expected reward to be a number from 0 to 1, or a bool; it is private and not repeated here.")
+    return number
 
 
 def real(

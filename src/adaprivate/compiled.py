@@ -1,18 +1,14 @@
-"""Compiled code: numba's settings, its cache, random streams, and dispatch on the type of a state.
-
-The cache is keyed by the text of every module that compiled loops are made of, so an edit to any policy or environment is
-always seen (numba itself looks only at the file of the outermost function).
-"""
+"""Compiled code: numba's settings, random streams, and dispatch on the type of a state."""
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import math
-import os
 import sys
-import tempfile
+import threading
+import time
 from collections.abc import Callable
-from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -22,36 +18,12 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import cgutils, event
 
-from adaprivate import check
+from adaprivate import check, code_cache
 
 Streams = npt.NDArray[np.uint64]
+Record = npt.NDArray[Any]
+"""One record with named fields, as :func:`record` makes it."""
 Function = TypeVar("Function", bound=Callable[..., Any])
-_PACKAGE = Path(__file__).parent
-_COMPILED = ("policies", "environments", "compiled.py", "simulation.py")
-
-
-def _source_key() -> str:
-    digest = hashlib.sha256(f"{numba.__version__} {sys.version} {np.__version__}".encode())
-    for part in _COMPILED:
-        path = _PACKAGE / part
-        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            if file.exists():
-                digest.update(file.read_bytes())
-    return digest.hexdigest()[:16]
-
-
-def _cache_folder() -> str:
-    base = os.environ.get("ADAPRIVATE_CACHE") or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = Path(base) / "adaprivate" / _source_key()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        folder = Path(tempfile.mkdtemp(prefix="adaprivate-"))  # nobody else's: cached code is code
-    return str(folder)
-
-
-numba.config.CACHE_DIR = _cache_folder()
-
 # Sums may be reordered (for vector instructions); NaN and infinity keep their meaning.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
 
@@ -64,8 +36,48 @@ def kernel(function: Function) -> Function:
 
 def entry(function: Function) -> Function:
     """A compiled function called from Python: kept on disk, so that a second run starts at once."""
-    compiled: Function = numba.njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")(function)
-    return compiled
+    compiled = numba.njit(nogil=True, fastmath=_FAST, error_model="numpy")(function)
+    compiled._cache = code_cache.KeptOnDisk(function)
+    kept: Function = compiled
+    return kept
+
+
+def routine(function: Function) -> Function:
+    """A compiled function for the rare and long steps, like a factorisation at the end of a batch: not inlined.
+
+    Give it arrays and numbers, not a state: it is then compiled once for all policies and worlds, and kept on disk. Its
+    arithmetic is not reordered. Of ``np.linalg`` use what compiles in a moment (``eigh``, ``cholesky``, ``inv``).
+    """
+    compiled = numba.njit(nogil=True, error_model="numpy")(function)
+    compiled._cache = code_cache.KeptOnDisk(function)
+    code_cache.share(compiled)
+    kept: Function = compiled
+    return kept
+
+
+def bound(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
+    """An :func:`entry` compiled, or fetched from the disk, for arguments of these types alone.
+
+    It does not find out types at every call, which costs more than most calls: give it nothing of another type.
+    """
+    types = tuple(numba.typeof(argument) for argument in arguments)
+    function.compile(types)  # type: ignore[attr-defined]
+    found: Callable[..., Any] = function.overloads[types].entry_point  # type: ignore[attr-defined]
+    return found
+
+
+_named: dict[str, type] = {}
+
+
+def _tell_apart(state: type) -> None:
+    """Give a state type a name of its own: numba names compiled code by that, and takes equal names for equal code."""
+    if _named.get(state.__name__) is state:
+        return
+    if state.__module__.partition(".")[0] != "adaprivate" or state.__name__ in _named:
+        home = hashlib.sha256(f"{state.__module__}.{state.__qualname__}".encode()).hexdigest()[:8]
+        name = f"{state.__qualname__.rpartition('.')[2]}_{home}"
+        state.__name__ = name if name not in _named else f"{name}_{sum(known.startswith(name) for known in _named)}"
+    _named[state.__name__] = state
 
 
 class Dispatch:
@@ -76,6 +88,7 @@ class Dispatch:
 
     def __init__(self, stub: Callable[..., Any]) -> None:
         self.known: dict[type, Callable[..., Any]] = {}
+        code_cache.dispatched[stub] = self.known
         names = stub.__code__.co_varnames[: stub.__code__.co_argcount]
         namespace: dict[str, Any] = {"known": self.known}
         source = f"def choose({', '.join(names)}):\n    return known.get(getattr({names[0]}, 'instance_class', None))\n"
@@ -85,6 +98,8 @@ class Dispatch:
 
     def of(self, state: type) -> Callable[[Function], Function]:
         """Register the function for this state type."""
+
+        _tell_apart(state)
 
         def register(function: Function) -> Function:
             bare = FunctionType(
@@ -96,13 +111,16 @@ class Dispatch:
         return register
 
 
-def record(**fields: float | int | bool) -> npt.NDArray[Any]:
-    """One record with these named numbers, as compiled code reads and changes them: ``s = state.scalars[0]; s.width``."""
+def record(**fields: float | int | bool) -> Record:
+    """One record with these named numbers, as compiled code reads and changes them: ``s = state.scalars[0]; s.width``.
+
+    A field has the type of what it is given: give ``float(alpha)`` where a setting may be a whole number.
+    """
     kinds = [
         (name, np.bool_ if isinstance(v, bool) else np.int64 if isinstance(v, int) else np.float64)
         for name, v in fields.items()
     ]
-    return np.array([tuple(fields.values())], dtype=kinds)
+    return np.array([tuple(fields.values())], dtype=np.dtype(kinds, align=True))
 
 
 @numba.extending.intrinsic  # type: ignore[untyped-decorator]
@@ -133,21 +151,50 @@ def borrowed(context: Any, value: Any) -> Any:
 
 
 class _Announcer(event.Listener):  # type: ignore[misc]
-    """Says once that compiling takes a moment."""
+    """Says once, after a second of compiling, that it takes a moment."""
 
     def __init__(self) -> None:
-        self.said = False
+        self._depth = 0
+        self._patience = 1.0
+        self._started = 0.0
+        self._timer: threading.Timer | None = None
+        self._said = False
 
     def on_start(self, event: Any) -> None:
-        if not self.said and sys.stderr.isatty():
-            sys.stderr.write("compiling (once; later runs start at once) ...\n")
-        self.said = True
+        ours = isinstance(getattr(event.data.get("dispatcher"), "_cache", None), code_cache.KeptOnDisk)
+        if self._depth or ours:
+            self._depth += 1
+        if self._depth == 1 and not self._said:
+            self._started = time.perf_counter()
+            self._timer = threading.Timer(self._patience, self._say)
+            self._timer.daemon = True
+            self._timer.start()
 
     def on_end(self, event: Any) -> None:
-        pass
+        self._depth = max(0, self._depth - 1)
+        if self._depth == 0 and self._timer is not None:
+            self.stop()
+            self._patience = max(0.0, self._patience - (time.perf_counter() - self._started))
+
+    def stop(self) -> None:
+        """Say nothing from here on; a thread that speaks while Python ends would take it down."""
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+            timer.join(1.0)
+
+    def _say(self) -> None:
+        self._said = True
+        try:
+            sys.stderr.write("compiling (once; later runs start at once) ...\n")
+            sys.stderr.flush()
+        except (AttributeError, OSError, ValueError):  # there is no stderr, or it is closed
+            pass
 
 
-event.register("numba:compile", _Announcer())
+_announcer = _Announcer()
+event.register("numba:compile", _announcer)
+atexit.register(_announcer.stop)
 
 # Rows are passed as (words, row): slicing one off costs more than the random number itself.
 # --- random streams: xoshiro256++ (Blackman & Vigna) and a 256-layer ziggurat (Marsaglia & Tsang) -----------------------

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from adaprivate import check, environments, privacy
-from adaprivate.policies.arms.sampling import COMMITTED, SamplingSettings
+from adaprivate.policies.arms.sampling import SamplingSettings
 from adaprivate.simulation import mean_sem, policy_settings, run_all
 
 BUDGETED = ("filtered-thompson", "modified-thompson", "adac-ucb")
@@ -100,7 +100,9 @@ def _compared(
             regret[label] = mean_sem([run.regret for run in runs])
             shares.append(mean_sem([1 - run.learned_share for run in runs]))
             if name == "filtered-thompson":
-                wrong[label] = float(np.mean([run.state.counts[COMMITTED] not in (-1, arms - 1) for run in runs]))
+                wrong[label] = float(
+                    np.mean([run.state.learner.scalars[0]["committed"] not in (-1, arms - 1) for run in runs])
+                )
         rows.append(
             {
                 "policy": name,

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from adaprivate import check, environments
+from adaprivate import blas, check, environments
 from adaprivate import policies as policy_registry
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams, borrowed, entry, streams
+from adaprivate.compiled import Streams, borrowed, bound, entry, streams
 from adaprivate.environments import Environment
 from adaprivate.environments.protocol import draw
 from adaprivate.policies import Settings
@@ -82,7 +82,7 @@ def episode(
 
 @dataclass(frozen=True)
 class Run:
-    """One policy on one seed."""
+    """One policy on one seed. ``seconds`` is the processor time of its thread, whatever else the machine did meanwhile."""
 
     seed: int
     reward: float
@@ -106,19 +106,20 @@ def run_one(policy: Settings, environment: Environment, seed: int, noise: Floats
     shared = streams(seed, Purpose.ROUNDS, Purpose.REWARDS)
     totals, curve = np.zeros(5), np.zeros(min(points, policy.rounds))
     world = environment.world(seed)
-    started = time.perf_counter()
+    started = time.thread_time()
     episode(state, world, policy.rounds, environment.candidates, environment.dimension, own, shared, totals, curve)
+    seconds = time.thread_time() - started
     reward, regret, best, random, longest = totals.tolist()
     check.expect(longest <= 1 + 1e-9, "|features|^2", longest, f"<= 1 in {environment.name}: a guarantee rests on it")
-    return Run(seed, reward, regret, best, random, curve, time.perf_counter() - started, state)
+    return Run(seed, reward, regret, best, random, curve, seconds, state)
 
 
 def _compile(policy: Settings, environment: Environment) -> None:
-    """Compile, or fetch from the cache, by playing no rounds."""
+    """Compile, or fetch from the disk."""
     own, shared = streams(0, Purpose.EXPLORATION, Purpose.CHOICE), streams(0, Purpose.ROUNDS, Purpose.REWARDS)
     state = policy.start(policy.noise_tables([0])[0])
     world = environment.world(0)
-    episode(state, world, 0, environment.candidates, environment.dimension, own, shared, np.zeros(5), np.zeros(1))
+    bound(episode, state, world, 0, environment.candidates, environment.dimension, own, shared, np.zeros(5), np.zeros(1))
 
 
 def _run_chunk(policy: Settings, environment: Environment, seeds: Sequence[int]) -> list[Run]:
@@ -155,7 +156,7 @@ def run_all(
     size = max(1, min(CHUNK, len(seeds) * len(chosen) // (4 * jobs)))
     chunks = [list(seeds[i : i + size]) for i in range(0, len(seeds), size)]
     finished: dict[tuple[int, int], list[Run]] = {}
-    with ThreadPoolExecutor(jobs) as pool:
+    with blas.one_thread(), ThreadPoolExecutor(jobs) as pool:
         waiting: dict[Future[list[Run]], tuple[int, int]] = {}
         for c, chunk in enumerate(chunks):
             for p, policy in enumerate(chosen):
@@ -272,7 +273,7 @@ def _row(
         "percent_sem": None if math.isnan(percent_sem) else percent_sem,
         "learned_share": share,
         "learned_share_sem": share_sem,
-        "rounds_per_second": rounds * len(runs) / sum(run.seconds for run in runs),
+        "rounds_per_second": rounds * len(runs) / max(1e-9, sum(run.seconds for run in runs)),
         "guarantee": guarantee.sentence if guarantee else "none: this policy protects nobody",
         **{key: value for key, value in own.items() if key not in ("epsilon", "delta", "rounds")},
         **{f"environment_{key}": value for key, value in vars(environment).items() if key != "dimension"},

@@ -1,5 +1,7 @@
-"""The command line as a user runs it: a real process, its output, its exit code."""
+"""The command line as a user runs it: its output, its exit code, in real processes where that may make a difference."""
 
+import contextlib
+import io
 import json
 import math
 import subprocess
@@ -10,20 +12,46 @@ from pathlib import Path
 import pytest
 
 import adaprivate
-from adaprivate import privacy
+from adaprivate import cli, privacy
 
 
-def run(*arguments, cwd=None):
+def run(*arguments):
     return subprocess.run(
-        [sys.executable, "-m", "adaprivate", *arguments], capture_output=True, text=True, timeout=120, cwd=cwd, check=False
+        [sys.executable, "-m", "adaprivate", *arguments], capture_output=True, text=True, timeout=120, check=False
     )
 
 
-def document(*arguments, cwd=None):
-    done = run(*arguments, "--json", cwd=cwd)
+def called(*arguments):
+    """The exit code, and what is printed, when the command runs in this process: no start to pay for."""
+    out, said = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patched, contextlib.redirect_stdout(out), contextlib.redirect_stderr(said):
+        patched.setattr(sys, "argv", ["adaprivate", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+    return ended.value.code, out.getvalue(), said.getvalue()
+
+
+def document(*arguments):
+    code, out, said = called(*arguments, "--json")
+    assert code == 0, said
+    assert said in ("", "compiling (once; later runs start at once) ...\n")
+    return json.loads(out)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("calibrate", "--epsilon", "1", "--delta", "1e-5", "--batches", "33", "--noise", "sqrt"),
+        ("list", "policies"),
+        ("reproduce", "--list"),
+    ],
+    ids=["calibrate", "list", "reproduce"],
+)
+def test_a_process_prints_the_same_document_and_nothing_else(arguments):
+    done = run(*arguments, "--json")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    return json.loads(done.stdout)
+    assert json.loads(done.stdout) == document(*arguments)
 
 
 def test_calibrate_a_single_release():
@@ -167,7 +195,8 @@ def test_list_as_json():
 
 
 def test_reproduce_writes_a_report(tmp_path):
-    found = document("reproduce", "claims", "--out", "report", cwd=tmp_path)
+    with contextlib.chdir(tmp_path):
+        found = document("reproduce", "claims", "--out", "report")
     assert found["experiment"] == "claims"
     assert {"row", "column", "paper", "ours", "sem", "verdict"} == set(found["cells"][0])
     assert (tmp_path / "report" / "claims.html").exists()
@@ -237,12 +266,25 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES, ids=[" ".join(a) for a, _ in MISTAKES])
 def test_mistakes_end_with_one_line_and_exit_code_2(arguments, message):
+    is_a_mistake(*called(*arguments), message)
+
+
+def is_a_mistake(code, out, said, message):
+    assert code == 2
+    assert out == ""
+    assert message in said
+    assert said.startswith("adaprivate: ")
+    assert said.count("\n") == 1
+
+
+FIRST = {arguments[0]: (arguments, message) for arguments, message in reversed(MISTAKES)}
+
+
+@pytest.mark.parametrize(("arguments", "message"), FIRST.values(), ids=FIRST)
+def test_mistakes_in_a_process_of_their_own(arguments, message):
+    """The first of every command."""
     done = run(*arguments)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert message in done.stderr
-    assert done.stderr.startswith("adaprivate: ")
-    assert done.stderr.count("\n") == 1
+    is_a_mistake(done.returncode, done.stdout, done.stderr, message)
 
 
 @pytest.mark.parametrize(
@@ -261,6 +303,12 @@ def test_mistakes_end_with_one_line_and_exit_code_2(arguments, message):
     ],
 )
 def test_every_command_explains_itself(command):
-    done = run(*command, "--help")
+    code, out, _ = called(*command, "--help")
+    assert code == 0
+    assert "Usage" in out
+
+
+def test_a_process_explains_itself():
+    done = run("--help")
     assert done.returncode == 0
     assert "Usage" in done.stdout

@@ -58,7 +58,17 @@ def test_python(code, tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "protect the value of any one reward" in done.stdout.replace("protects", "protect")
+    said = done.stdout.replace("protects", "protect")
+    if "guarantee" in code:
+        assert "protect the value of any one reward" in said
+    else:  # then it shows a decision and how likely that was
+        action, propensity = said.split()
+        assert action in ("0", "1")
+        assert 0 < float(propensity) < 1
+
+
+def test_a_guarantee_is_printed_somewhere():
+    assert any("guarantee" in code for code in PYTHON)
 
 
 def test_shown_output_is_current():

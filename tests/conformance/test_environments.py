@@ -5,14 +5,13 @@ import importlib
 import math
 import pkgutil
 
-import numba
 import numpy as np
 import pytest
 from scipy.stats import chi2
 
 from adaprivate import environments, policies
 from adaprivate.check import InputError
-from adaprivate.compiled import streams
+from adaprivate.compiled import entry, streams
 from adaprivate.environments.protocol import draw
 from adaprivate.environments.synthetic import REWARDS
 from adaprivate.simulation import run_all
@@ -27,7 +26,7 @@ IDS = [f"{example.name}-{place}" for place, example in enumerate(EXAMPLES)]
 each = pytest.mark.parametrize("place", EXAMPLES, ids=IDS)
 
 
-@numba.njit
+@entry
 def _play(world, candidates, means, rewards, rng):
     for t in range(len(means)):
         draw(world, t, candidates[t], means[t], rewards[t], rng)

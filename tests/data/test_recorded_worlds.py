@@ -4,14 +4,13 @@ import dataclasses
 import os
 from pathlib import Path
 
-import numba
 import numpy as np
 import polars as pl
 import pytest
 
 from adaprivate import data, environments
 from adaprivate.check import InputError
-from adaprivate.compiled import streams
+from adaprivate.compiled import entry, streams
 from adaprivate.environments.protocol import draw
 
 REAL = (Path(os.environ["ADAPRIVATE_DATA"]) / "jester-1").exists() and (
@@ -19,11 +18,17 @@ REAL = (Path(os.environ["ADAPRIVATE_DATA"]) / "jester-1").exists() and (
 ).exists()
 
 
-@numba.njit
+@entry
 def _play(world, candidates, means, rewards, chosen, rng):
     for t in range(len(means)):
         draw(world, t, candidates[t], means[t], rewards[t], rng)
         chosen[t] = world.chosen
+
+
+@entry
+def _play_table(world, candidates, means, rewards, rng):
+    for t in range(len(means)):
+        draw(world, t, candidates[t], means[t], rewards[t], rng)
 
 
 def played(place, seed=0, rounds=4000):
@@ -135,12 +140,7 @@ def test_a_table_as_a_bandit(tmp_path):
     shape = (50, 3)
     candidates, means, rewards = np.empty((*shape, 9)), np.empty(shape), np.empty(shape)
 
-    @numba.njit
-    def play(world, candidates, means, rewards, rng):
-        for t in range(len(means)):
-            draw(world, t, candidates[t], means[t], rewards[t], rng)
-
-    play(world, candidates, means, rewards, streams(0, 1, 2))
+    _play_table(world, candidates, means, rewards, streams(0, 1, 2))
     for offered, mean in zip(candidates, means, strict=True):
         blocks = offered.reshape(3, 3, 3)
         row = int(np.flatnonzero((world.rows == blocks[0, 0]).all(axis=1))[0])

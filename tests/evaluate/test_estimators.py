@@ -9,8 +9,8 @@ from adaprivate.evaluation.decisions import Decisions
 from adaprivate.evaluation.estimators import Sample, effective_sample_size, estimate
 from adaprivate.evaluation.judging import learn_from, sample_for
 from adaprivate.evaluation.replay import replay
-from adaprivate.policies.core.policy import Policy
 from adaprivate.policies.core.propensities import choice_probabilities
+from adaprivate.runtime.policy import Policy
 
 R, W = np.array([1.0, 0.0, 1.0, 0.0]), np.array([2.0, 0.5, 0.0, 1.5])
 

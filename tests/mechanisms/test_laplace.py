@@ -10,7 +10,7 @@ from scipy.stats import chi2, kstest
 
 from adaprivate import privacy
 from adaprivate.check import InputError
-from adaprivate.mechanisms.contributions import EventSum
+from adaprivate.mechanisms import EventSum
 from adaprivate.mechanisms.laplace import Laplace
 from adaprivate.mechanisms.noise import NOISE_BITS, Secure, Simulated
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from adaprivate import experiments, privacy
+from adaprivate.compiled import record
 from adaprivate.experiments import filter as filter_
 from adaprivate.experiments import filter_pair, hu_hegde, ou_figure1, ou_figure2, ou_figure5
-from adaprivate.policies.arms.sampling import COMMITTED
 
 DELTA = 1e-6
 
@@ -101,9 +101,8 @@ def test_the_filter_keeps_its_claims_and_rivals_have_the_privacy_that_is_printed
     assert cells["modified-thompson: true epsilon", "bernoulli, eta 1"].ours < epsilon
     for policy in ("modified-thompson", "mishra-thakurta-ucb", "mishra-thakurta-ts"):  # more to spend, less regret
         assert cells[f"{policy}{filter_.EQUAL}", "bernoulli, eta 1"].ours < cells[policy, "bernoulli, eta 1"].ours
-    counts = [-1, -1, -1]
-    counts[COMMITTED] = 3
-    wrong = [{**row, "runs": [SimpleNamespace(state=counts)] * 3, "regret": 12_500.0} for row in rows]
+    committed = SimpleNamespace(state=record(committed=3))
+    wrong = [{**row, "runs": [committed] * 3, "regret": 12_500.0} for row in rows]
     assert set(verdicts(filter_.compare(wrong)).values()) == {"differs"}
 
 

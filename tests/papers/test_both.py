@@ -8,10 +8,10 @@ import pytest
 from adaprivate import policies, privacy
 from adaprivate.check import InputError
 from adaprivate.compiled import normal, streams
-from adaprivate.mechanisms import Secure, Simulated
-from adaprivate.policies.adaprivate.noisy_design import design_mechanism
-from adaprivate.policies.core.linear import COORDINATES
-from adaprivate.policies.core.policy import Policy, load, policy
+from adaprivate.mechanisms import PrefixSum, Secure
+from adaprivate.policies.adaprivate import noisy_design
+from adaprivate.runtime.opening import load, policy
+from adaprivate.runtime.policy import Policy
 
 SIZE = {"dimension": 3, "rounds": 60, "batch_size": 10}
 
@@ -68,41 +68,45 @@ def test_both_is_its_transcription(name, rule, width, options):
         reward = float(rng.random())
         ours.learn(decision, reward)
         theirs.learn(candidates[decision.action], reward)
-    np.testing.assert_allclose(ours.state.root @ ours.state.root.T, np.linalg.inv(theirs.released_A), rtol=1e-9)
+    ours.finish()
+    root = ours.state.learner.root
+    np.testing.assert_allclose(root @ root.T, np.linalg.inv(theirs.released_A), rtol=1e-9)
     assert np.linalg.eigvalsh(theirs.released_A)[0] >= settings.ridge * (1 - 1e-9)
 
 
 def test_both_without_noise_releases_the_plain_statistics():
     plain, both = (policy("adaprivate-ts", seed=1, statistics=s, **SIZE) for s in ("b", "ab"))
     for one in (plain, both):
-        one.state = one.settings.start(np.zeros_like(one.settings.noise_tables([1])[0]))
+        one._engine._state = one.settings.start(np.zeros_like(one.settings.noise_tables([1])[0]))
     rng = np.random.default_rng(2)
     for t in range(SIZE["rounds"]):
         row, reward = rng.standard_normal((1, 3)), float(rng.random())
         for one in (plain, both):
             one.learn(one.decide(row), reward)
+            one.advance()
         if (t + 1) % SIZE["batch_size"] == 0:
-            roots = [one.state.root for one in (plain, both)]
+            roots = [one.state.learner.root for one in (plain, both)]
             np.testing.assert_allclose(roots[0] @ roots[0].T, roots[1] @ roots[1].T, rtol=1e-9, atol=1e-12)
-            means = [one.state.root @ one.state.vectors[COORDINATES] for one in (plain, both)]
+            means = [one.state.learner.root @ one.state.learner.coordinates for one in (plain, both)]
             np.testing.assert_allclose(*means, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(("calibration", "neighbours", "change"), [("zcdp", "add-remove", 1), ("exact", "replace", 2**0.5)])
-def test_both_splits_the_budget_evenly(calibration, neighbours, change):
+def test_both_splits_the_budget_evenly(calibration, neighbours, change, monkeypatch):
     whole, half = (
         policies.settings("adaprivate-ucb", {**SIZE, "statistics": s, "calibration": calibration}) for s in ("b", "ab")
     )
     assert half.noise_multiplier == pytest.approx(math.sqrt(2) * whole.noise_multiplier, rel=1e-12)
-    design = design_mechanism(
-        Simulated(0),
-        strategy="independent",
-        batches=6,
-        dimension=3,
-        noise_multiplier=half.noise_multiplier,
-        neighbours=neighbours,
-        replicas=2,
-    )
+    built = []
+
+    def kept(*arguments, **options):
+        built.append(PrefixSum(*arguments, **options))
+        return built[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(noisy_design, "PrefixSum", kept)
+        noisy_design.design_noise(half.plan, range(2), neighbours)
+    (design,) = built
     assert design.row_std == pytest.approx(change * half.noise_multiplier, rel=1e-12)
     diagonal = [1, 0, 0, 1, 0, 1] * 2
     np.testing.assert_allclose(design.scales, [1 if on else math.sqrt(0.5) for on in diagonal])

@@ -19,16 +19,16 @@ def test_the_settings_are_those_of_the_paper():
 
 
 def test_gaussian_beats_wishart_and_tight_beats_published():
-    """At 5e5 rounds the ratios are far from 1 on every seed tried: about 5, and 5 to 20 for tight noise."""
+    """At 2e5 rounds the ratios are far from the 2 asked for on every seed tried: 4.8 to 42."""
 
     def regret(policy, calibration):
         options = {**BUDGET, "calibration": calibration}
-        setting = {"policy": policy, "options": options, "world": {"gap": 0.1}, "rounds": 500_000}
+        setting = {"policy": policy, "options": options, "world": {"gap": 0.1}, "rounds": 200_000}
         return in_gap(setting, 2)["regrets"]
 
     gaussian, wishart = (regret(f"jdp-linucb-{noise}", "published") for noise in ("gaussian", "wishart"))
     tight, tight_wishart = (regret(f"jdp-linucb-{noise}", "tight") for noise in ("gaussian", "wishart"))
-    plain = in_gap({"policy": "oful", "world": {"gap": 0.1}, "rounds": 500_000}, 2)["regrets"]
+    plain = in_gap({"policy": "oful", "world": {"gap": 0.1}, "rounds": 200_000}, 2)["regrets"]
     for i in range(2):
         assert 2 * plain[i] < tight[i] < gaussian[i] / 2 < gaussian[i] < wishart[i] / 2
         assert tight_wishart[i] < wishart[i] / 2

@@ -2,19 +2,18 @@
 
 from types import SimpleNamespace
 
-import numba
 import numpy as np
 import pytest
 
 from adaprivate import policies
-from adaprivate.compiled import streams
+from adaprivate.compiled import entry, streams
 from adaprivate.environments.protocol import draw
 from adaprivate.mechanisms import Secure
-from adaprivate.policies.core.policy import Policy
 from adaprivate.purposes import Purpose
+from adaprivate.runtime.policy import Policy
 
 
-@numba.njit(nogil=True)
+@entry
 def _play(world, candidates, means, rewards, rng):
     for t in range(len(means)):
         draw(world, t, candidates[t], means[t], rewards[t], rng)
@@ -56,19 +55,50 @@ def play(policy, candidates, rewards):
         decision = policy.decide(offered)
         policy.learn(decision, float(reward))
         actions.append(decision.action)
+    policy.advance()
     return actions
+
+
+def leaves(state):
+    """The arrays of a state, nested or not, by the names of their fields."""
+    if not isinstance(state, tuple):
+        return {"": state}
+    return {
+        f"{field}.{rest}".rstrip("."): leaf
+        for field, part in zip(state._fields, state, strict=True)
+        for rest, leaf in leaves(part).items()
+    }
+
+
+def assert_same_state(one, other, rtol=0.0, atol=None, without=()):
+    """Two states have the same fields, and in them the same numbers (to a tolerance); records field by field."""
+    mine, theirs = leaves(one), leaves(other)
+    assert mine.keys() == theirs.keys()
+    for field, leaf in mine.items():
+        if field in without:
+            continue
+        assert leaf.dtype == theirs[field].dtype
+        for name in leaf.dtype.names or (...,):
+            np.testing.assert_allclose(
+                leaf[name], theirs[field][name], rtol=rtol, atol=rtol if atol is None else atol, err_msg=f"{field}.{name}"
+            )
 
 
 def everything(policy):
     """All that a policy remembers, as plain values: equal before and after means nothing was touched."""
-    parts = [leaf.tolist() for leaf in policy.state] + [policy._rng.tolist(), policy.round, policy.clipped, policy.version]
+    parts = [leaf.tolist() for leaf in leaves(policy.state).values()]
+    parts += [policy._engine.rng.tolist(), policy.round, policy.decided, policy.clipped, policy.version]
     if policy.source is not None:
-        parts += [repr(policy._mechanism.state), policy._batch.state().tolist()]
-    opened = policy.open_decision
-    return [*parts, None if opened is None else (*opened[:4], opened.features.tolist())]
+        parts += [policy.book.to_bytes(), policy.book.plan.to_bytes(), policy.learner.to_bytes()]
+    return [
+        *parts,
+        [(*e.decision[:4], e.decision.features.tolist(), e.features.tolist(), e.reward) for e in policy._open.values()],
+    ]
 
 
 @pytest.fixture(scope="session")
 def kit():
     """The functions above."""
-    return SimpleNamespace(made=made, offers=offers, play=play, everything=everything)
+    return SimpleNamespace(
+        made=made, offers=offers, play=play, everything=everything, leaves=leaves, assert_same_state=assert_same_state
+    )

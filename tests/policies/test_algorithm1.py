@@ -11,8 +11,7 @@ from scipy.stats import chi2
 
 from adaprivate import policies
 from adaprivate.compiled import normal, uniform
-from adaprivate.policies.core.linear import BATCH, COORDINATES, FORCED_ROUNDS, PARAMETER, STATISTIC
-from adaprivate.policies.core.policy import Policy
+from adaprivate.runtime.policy import Policy
 
 FALSE_ALARM = 1e-6
 ROUNDS = 240
@@ -120,8 +119,26 @@ def made(name, seed, tables=None, **options):
     settings = policies.settings(name, {"rounds": ROUNDS, **options})
     policy = Policy(settings, seed=seed, source=None)
     table = settings.noise_tables([seed])[0] if tables is None else tables(settings)
-    policy.state = settings.start(table)
+    policy._engine._state = settings.start(table)
     return policy, table
+
+
+def agree(policy, reference, rounds):
+    """The same A, b and width after so many rounds."""
+    learner = policy.state.learner
+    root = learner.root
+    np.testing.assert_allclose(root @ root.T, np.linalg.inv(reference.A), rtol=0, atol=1e-9)
+    mean = np.linalg.solve(reference.A, reference.b)
+    tolerance = 1e-9 * (1 + np.abs(mean).max())
+    np.testing.assert_allclose(root @ learner.coordinates, mean, rtol=0, atol=tolerance)
+    if reference.online:  # who reads every reward by itself keeps w = S'b alone
+        statistic = np.linalg.solve(root.T, learner.coordinates)
+        np.testing.assert_allclose(statistic, reference.b, rtol=0, atol=1e-7 * (1 + np.abs(reference.b).max()))
+    else:
+        np.testing.assert_allclose(learner.statistic, reference.b, rtol=0, atol=tolerance)
+    assert learner.scalars[0]["width"] == pytest.approx(reference.v, rel=1e-12)
+    assert learner.scalars[0]["batch"] == (rounds if reference.online else reference.k)
+    assert learner.scalars[0]["round"] == rounds
 
 
 def compare(policy, reference, arms, seed, optimistic=False):
@@ -129,19 +146,15 @@ def compare(policy, reference, arms, seed, optimistic=False):
     candidates, rewards = world(policy.settings.dimension, arms, seed)
     kinds = set()
     for t in range(ROUNDS):
-        decision = policy.decide(candidates[t])
+        decision = policy.decide(candidates[t])  # counts the round before it, in one compiled step
+        agree(policy, reference, t)
         action, x = reference.choose(candidates[t], optimistic)
         assert decision.action == action, f"round {t}"
         policy.learn(decision, float(rewards[t, action]))
         reference.learn(x[action], rewards[t, action])
-        root, vectors = policy.state.root, policy.state.vectors
-        np.testing.assert_allclose(root @ root.T, np.linalg.inv(reference.A), rtol=0, atol=1e-9)
-        mean = np.linalg.solve(reference.A, reference.b)
-        np.testing.assert_allclose(root @ vectors[COORDINATES], mean, rtol=0, atol=1e-9 * (1 + np.abs(mean).max()))
-        np.testing.assert_allclose(vectors[STATISTIC], reference.b, rtol=0, atol=1e-9 * (1 + np.abs(mean).max()))
-        assert policy.state.numbers[0] == pytest.approx(reference.v, rel=1e-12)
-        assert policy.state.counts[BATCH] == reference.k
         kinds.add(action)
+    policy.advance()
+    agree(policy, reference, ROUNDS)
     assert len(kinds) > 1
 
 
@@ -173,23 +186,25 @@ ONLINE = [
 @pytest.mark.parametrize(("name", "arms", "options"), THOMPSON)
 def test_thompson_chooses_as_algorithm_1_with_the_same_root(name, arms, options):
     policy, noise = made(name, 11, **options)
-    reference = Rooted(policy.settings, noise, Draws(policy._rng, options["dimension"]))
+    reference = Rooted(policy.settings, noise, Draws(policy._engine.rng, options["dimension"]))
     compare(policy, reference, arms, 11)
     if options.get("forced_exploration"):
-        assert 0 < policy.state.counts[FORCED_ROUNDS] < ROUNDS
+        assert 0 < policy.state.learner.scalars[0]["forced_rounds"] < ROUNDS
 
 
 @pytest.mark.parametrize(("name", "arms", "options"), [case for case in THOMPSON if not case[2].get("tuned")])
 def test_without_exploration_thompson_is_the_literal_algorithm_1(name, arms, options):
     policy, noise = made(name, 12, v=0.0, **options)
-    compare(policy, Literal(policy.settings, noise, Draws(policy._rng, options["dimension"])), arms, 12)
+    compare(policy, Literal(policy.settings, noise, Draws(policy._engine.rng, options["dimension"])), arms, 12)
 
 
 @pytest.mark.parametrize(("arms", "options"), BATCHED)
 @pytest.mark.parametrize("alpha", [0.3, 1.0])
 def test_ucb_is_the_literal_algorithm(arms, options, alpha):
     policy, noise = made("adaprivate-ucb", 13, alpha=alpha, **options)
-    compare(policy, Literal(policy.settings, noise, Draws(policy._rng, options["dimension"])), arms, 13, optimistic=True)
+    compare(
+        policy, Literal(policy.settings, noise, Draws(policy._engine.rng, options["dimension"])), arms, 13, optimistic=True
+    )
 
 
 @pytest.mark.parametrize(("arms", "options"), ONLINE)
@@ -197,9 +212,9 @@ def test_lints_and_linucb_are_the_literal_algorithms(arms, options):
     d = options["dimension"]
     for reference, extra in ((Rooted, {"v": 0.4}), (Literal, {"v": 0.0})):
         policy, noise = made("lints", 14, **options, **extra)
-        compare(policy, reference(policy.settings, noise, Draws(policy._rng, d)), arms, 14)
+        compare(policy, reference(policy.settings, noise, Draws(policy._engine.rng, d)), arms, 14)
     policy, noise = made("linucb", 15, **options)
-    compare(policy, Literal(policy.settings, noise, Draws(policy._rng, d)), arms, 15, optimistic=True)
+    compare(policy, Literal(policy.settings, noise, Draws(policy._engine.rng, d)), arms, 15, optimistic=True)
 
 
 @pytest.mark.parametrize(("private", "plain"), [("adaprivate-ts", "lints"), ("adaprivate-ucb", "linucb")])
@@ -213,8 +228,12 @@ def test_without_noise_and_batches_it_is_the_non_private_algorithm(private, plai
         assert one.action == two.action, f"round {t}"
         silent.learn(one, float(rewards[t, one.action]))
         open_.learn(two, float(rewards[t, two.action]))
-    np.testing.assert_allclose(silent.state.vectors[STATISTIC], open_.state.vectors[STATISTIC], atol=1e-11)
-    np.testing.assert_array_equal(silent._rng, open_._rng)
+    silent.advance()
+    open_.advance()
+    one, two = silent.state.learner, open_.state.learner
+    np.testing.assert_allclose(one.root @ one.coordinates, two.root @ two.coordinates, atol=1e-11)
+    np.testing.assert_allclose(one.statistic, np.linalg.solve(two.root.T, two.coordinates), atol=1e-9)  # w = S'b
+    np.testing.assert_array_equal(silent._engine.rng, open_._engine.rng)
 
 
 @pytest.mark.parametrize("name", ["adaprivate-ucb", "linucb"])
@@ -262,12 +281,12 @@ def test_the_sampled_parameter_has_the_stated_law(width):
         decision = policy.decide(candidates[t] * np.array([1.0, 0.5, 0.2, 0.1]))
         policy.learn(decision, float(rewards[t, decision.action]))
         A += np.outer(decision.features, decision.features)
-    mean = np.linalg.solve(A, policy.state.vectors[STATISTIC])
+    policy.advance()
+    mean = np.linalg.solve(A, policy.state.learner.statistic)
     thetas = np.empty((n, d))
     for i in range(n):
-        policy._waiting.clear()  # the same question again: nothing is learned in between
-        policy.decide(candidates[0])
-        thetas[i] = policy.state.vectors[PARAMETER]
+        policy.consider(candidates[0])  # the same question again: nothing is learned in between
+        thetas[i] = policy.state.learner.parameter
 
     def fits(mean, covariance):
         white = np.linalg.solve(np.linalg.cholesky(covariance), (thetas - mean).T)

@@ -10,7 +10,7 @@ from adaprivate import policies
 from adaprivate.compiled import normal, streams, uniform
 from adaprivate.policies.arms.base import beta
 from adaprivate.policies.arms.lazy import kl_upper
-from adaprivate.policies.core.policy import Policy
+from adaprivate.runtime.policy import Policy
 
 FALSE_ALARM = 1e-6
 SEED = 11
@@ -337,9 +337,10 @@ def test_looks_at_the_gap_end_with_their_noise():
     policy = Policy(settings, seed=0, source=None)
     for _ in range(400):
         policy.learn(policy.decide(np.eye(2)), 0.5)
+    policy.advance()
     looks = (len(settings.noise_tables([0])[0]) - 400) // 2
-    assert 1 < policy.state.counts[4] <= looks
-    assert policy.state.counts[1] == 3
+    assert 1 < policy.state.scalars[0]["looks"] <= looks
+    assert policy.state.scalars[0]["phase"] == 3
 
 
 def test_beta_sampler_has_the_beta_law():

@@ -11,8 +11,7 @@ from adaprivate import policies, privacy
 from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure, Simulated
 from adaprivate.mechanisms.arm_sampler import ArmSampler
-from adaprivate.policies.arms.sampling import COMMITTED, SPENT
-from adaprivate.policies.core.policy import Policy
+from adaprivate.runtime.policy import Policy
 
 FALSE_ALARM = 1e-9
 CASES = {
@@ -33,6 +32,7 @@ def play(policy, rounds):
         decision = policy.decide(np.eye(3))
         policy.learn(decision, 0.25 * (decision.action + 1))
         actions.append(decision.action)
+    policy.advance()
     return actions
 
 
@@ -76,10 +76,10 @@ def test_plays_and_states_an_enforced_guarantee(name):
 def test_the_filter_pays_and_commits_with_exact_noise():
     policy = made("filtered-thompson")
     actions = play(policy, 60)
-    committed = int(policy.state.counts[COMMITTED])
+    committed = int(policy.state.scalars[0]["committed"])
     assert committed >= 0
     assert set(actions[-10:]) == {committed}
-    assert policy.state.values[SPENT].max() <= 1
+    assert policy.state.spent.max() <= 1
     assert actions[:6] == [0, 0, 1, 1, 2, 2]
 
 
@@ -89,15 +89,19 @@ def test_exact_noise_differs_every_time():
     assert first != second
 
 
-def test_saving_keeps_the_exact_sums(tmp_path):
+def test_saving_keeps_the_exact_sums(kit, tmp_path):
     policy = made("filtered-thompson")
     play(policy, 20)
     policy.save(tmp_path / "p.npz")
     loaded = adaprivate.load(tmp_path / "p.npz")
-    assert loaded._sampler.state().tolist() == policy._sampler.state().tolist()
-    assert [leaf.tolist() for leaf in loaded.state] == [leaf.tolist() for leaf in policy.state]
+    assert loaded.book._sampler.state().tolist() == policy.book._sampler.state().tolist()
+    assert loaded.book._sampler.state().any()
+    assert kit.everything(loaded) == kit.everything(policy)
     assert loaded.guarantee == policy.guarantee
     play(loaded, 40)
+    assert loaded.round == 60
+    with pytest.raises(InputError, match="to be continued once"):
+        policy.decide(np.eye(3))  # a choice is a release
 
 
 @pytest.mark.parametrize(
@@ -127,9 +131,10 @@ def test_the_filter_samples_no_longer_than_its_bound(rewards):
         for seed in range(5):
             policy, most = Policy(settings, seed=seed, source=None), 0
             while policy.round < 3000:
-                before = policy.state.pulls.max()
+                policy.advance()
+                before = policy.state.learner.pulls.max()
                 decision = policy.decide(np.eye(3))
-                if policy.state.counts[COMMITTED] >= 0:
+                if policy.state.learner.scalars[0]["committed"] >= 0:
                     break
                 most = before
                 policy.learn(decision, rewards[decision.action])

@@ -83,14 +83,22 @@ def test_a_second_run_compiles_nothing_and_an_edit_is_always_seen(tmp_path):
     assert second["regret"] == first["regret"]
 
     # the worst candidate instead of the best, in a function that the loop only reaches through others
-    edit(package / "policies" / "linear.py", "score += candidates[a, j] * theta[j]", "score -= candidates[a, j] * theta[j]")
+    edit(
+        package / "policies" / "core" / "linear.py",
+        "score += candidates[a, j] * theta[j]",
+        "score -= candidates[a, j] * theta[j]",
+    )
     flipped = run()
     assert flipped["misses"] == 1
     assert flipped["regret"] > 1.5 * first["regret"]
     assert flipped["random"] == first["random"]
     assert kept.items() <= files(cache).items()
 
-    edit(package / "policies" / "linear.py", "score -= candidates[a, j] * theta[j]", "score += candidates[a, j] * theta[j]")
+    edit(
+        package / "policies" / "core" / "linear.py",
+        "score -= candidates[a, j] * theta[j]",
+        "score += candidates[a, j] * theta[j]",
+    )
     assert run() == second  # undone: the first run's code is found again
 
     edit(package / "environments" / "synthetic.py", "means[a] = world.means[arm]", "means[a] = 0.5 * world.means[arm]")
@@ -99,10 +107,49 @@ def test_a_second_run_compiles_nothing_and_an_edit_is_always_seen(tmp_path):
     assert halved["random"] == pytest.approx(first["random"] / 2)
 
 
+TWO = """
+import json
+import numpy as np
+import adaprivate
+from adaprivate.runtime.learner import learn_and_choose
+
+misses, actions = {}, {}
+for name in ("random", "linucb"):
+    before = sum(learn_and_choose.stats.cache_misses.values())
+    policy = adaprivate.policy(name, dimension=2, rounds=20, seed=0)
+    actions[name] = [policy.decide(np.eye(2)).action for _ in range(20)]
+    misses[name] = sum(learn_and_choose.stats.cache_misses.values()) - before
+print(json.dumps({"misses": misses, "actions": actions}))
+"""
+
+
+def test_an_edit_to_one_policy_leaves_the_others_compiled(tmp_path):
+    package, cache = tmp_path / "source" / "adaprivate", tmp_path / "cache"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def run():
+        return json.loads(python(TWO, package.parent, ADAPRIVATE_CACHE=str(cache)))
+
+    first = run()
+    assert first["misses"] == {"random": 1, "linucb": 1}
+    assert 0 < sum(first["actions"]["random"]) < 20
+    edit(package / "policies" / "rivals" / "random.py", "return below(", "return 0 * below(")
+    second = run()
+    assert second["misses"] == {"random": 1, "linucb": 0}
+    assert second["actions"] == first["actions"] | {"random": [0] * 20}
+
+    file = package / "policies" / "rivals" / "linucb.py"  # no compiled function is made of a comment
+    file.write_text("# LinUCB\n" + file.read_text(encoding="utf-8"), encoding="utf-8")
+    assert run()["misses"] == {"random": 0, "linucb": 0}
+
+    edit(package / "compiled.py", '"reassoc", ', "")  # all are made of this
+    assert run()["misses"] == {"random": 1, "linucb": 1}
+
+
 def test_a_cache_that_cannot_be_written_is_replaced(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder", encoding="utf-8")
-    code = "import adaprivate.compiled, numba; print(numba.config.CACHE_DIR)"
+    code = "import adaprivate.compiled; print(adaprivate.code_cache.folder())"
     folder = python(code, PACKAGE.parent, ADAPRIVATE_CACHE=str(blocked), TMPDIR=str(tmp_path)).strip()
     assert Path(folder).is_dir()
     assert Path(folder).is_relative_to(tmp_path)

@@ -14,9 +14,8 @@ from adaprivate import policies, privacy
 from adaprivate.check import InputError
 from adaprivate.compiled import streams
 from adaprivate.policies.arms.filtered_thompson import public_pair
-from adaprivate.policies.arms.sampling import COMMITTED, MEAN, PRICE, ROUND, SPENT, SUM
 from adaprivate.policies.core.dispatch import select, update
-from adaprivate.policies.core.policy import Policy
+from adaprivate.runtime.policy import Policy
 
 
 def filtered(**options):
@@ -40,7 +39,7 @@ def test_no_arm_ever_pays_more_than_the_budget(rewards, eta, variance, prepulls,
     pulls, paid, limit = [0, 0, 0], [Fraction(0)] * 3, Fraction(eta) ** 2
     for t in range(120):
         decision = policy.decide(np.eye(3))
-        committed = policy.state.counts[COMMITTED]
+        committed = policy.state.learner.scalars[0]["committed"]
         if t >= 3 * prepulls and committed < 0:
             paid = [p + (1 / (Fraction(variance) * (n + 1)) if n else 0) for p, n in zip(paid, pulls, strict=True)]
         assert max(paid) <= limit
@@ -50,19 +49,19 @@ def test_no_arm_ever_pays_more_than_the_budget(rewards, eta, variance, prepulls,
         pulls[decision.action] += 1
         reward = rewards[t % len(rewards)]
         policy.learn(decision, 1 - reward if hostile and decision.action == 0 else reward)
-    assert np.asarray(policy.state.values[SPENT]) == pytest.approx([float(p) for p in paid], rel=1e-12)
+    assert np.asarray(policy.state.learner.spent) == pytest.approx([float(p) for p in paid], rel=1e-12)
 
 
 def test_the_budget_is_used_up_before_it_commits():
     made = filtered(dimension=3, rounds=5000, eta=1.0, variance=2.0, prepulls=3)
     for seed in range(5):
         policy = Policy(made, seed=seed, source=None)
-        while policy.state.counts[COMMITTED] < 0:
+        while policy.state.learner.scalars[0]["committed"] < 0:
             decision = policy.decide(np.eye(3))
             policy.learn(decision, float(decision.action == 1))
-        values = policy.state.values
-        assert max(values[SPENT] + values[PRICE]) > made.limit
-        assert max(values[SPENT]) <= 1
+        learner = policy.state.learner
+        assert max(learner.spent + learner.price) > made.limit
+        assert max(learner.spent) <= 1
 
 
 def test_rewards_after_the_commitment_change_nothing():
@@ -72,7 +71,7 @@ def test_rewards_after_the_commitment_change_nothing():
         policy, actions = Policy(made, seed=3, source=None), []
         for _ in range(400):
             decision = policy.decide(np.eye(3))
-            policy.learn(decision, late if policy.state.counts[COMMITTED] >= 0 else 0.5)
+            policy.learn(decision, late if policy.state.learner.scalars[0]["committed"] >= 0 else 0.5)
             actions.append(decision.action)
         runs.append(actions)
     assert runs[0] == runs[1]
@@ -92,31 +91,31 @@ def _ratios(state, prepulls, rounds, first, free_unplayed, rng, ratios):
     Before the rounds that sample, arm 0 has ``prepulls`` rewards, all but the first 1/2; so are all to come. The mean
     of arm 1 lies between what the two worlds make of that, so that either action is about as likely as the other.
     """
-    values, pulls, counts = state.values, state.pulls, state.counts
+    learner, book, scalars = state.learner, state.book, state.learner.scalars[0]
+    pulls = learner.pulls
     arms = np.eye(2)
-    variance = state.numbers[0]
+    variance = scalars.variance
     for trial in range(len(ratios)):
-        values[:] = 0.0
-        pulls[:] = 0
-        counts[COMMITTED] = -1
-        counts[ROUND] = 2 * prepulls - 2
-        pulls[0, 0], pulls[0, 1] = prepulls - 1, KNOWN - 1
-        values[SUM, 0], values[SUM, 1] = first + 0.5 * (prepulls - 2), 0.5 * prepulls / (prepulls + 1) * KNOWN
+        learner.spread[:], learner.price[:], learner.spent[:], book.means[:] = 0.0, 0.0, 0.0, 0.0
+        scalars.committed = -1
+        scalars.round = 2 * prepulls - 2
+        pulls[0], pulls[1] = prepulls - 1, KNOWN - 1
+        book.sums[0], book.sums[1] = first + 0.5 * (prepulls - 2), 0.5 * prepulls / (prepulls + 1) * KNOWN
         for arm in range(2):  # the last pre-pull of each
             update(state, arms[arm], 0.5, rng)
         total = 0.0
         for _ in range(rounds - 2 * prepulls):
-            high = (values[SUM, 0] + 1 - first) / (pulls[0, 0] + 1) - values[MEAN, 1]
-            low = (values[SUM, 0] - first) / (pulls[0, 0] + 1) - values[MEAN, 1]
-            spread = math.sqrt(variance / (pulls[0, 0] + 1) + variance / (pulls[0, 1] + 1))
+            high = (book.sums[0] + 1 - first) / (pulls[0] + 1) - book.means[1]
+            low = (book.sums[0] - first) / (pulls[0] + 1) - book.means[1]
+            spread = math.sqrt(variance / (pulls[0] + 1) + variance / (pulls[1] + 1))
             action = select(state, arms, rng)
-            if counts[COMMITTED] >= 0:
+            if scalars.committed >= 0:
                 break
             sign = 1 if action == 0 else -1
             total += math.log(math.erfc(-sign * high / spread / math.sqrt(2)))
             total -= math.log(math.erfc(-sign * low / spread / math.sqrt(2)))
             if free_unplayed:
-                values[SPENT, 1 - action] -= values[PRICE, 1 - action]
+                learner.spent[1 - action] -= learner.price[1 - action]
             update(state, arms[action], 0.5, rng)
         ratios[trial] = total
 
@@ -131,9 +130,9 @@ def measured_mu(made, trials, *, overspend=1.0, free_unplayed=False, confidence=
     for first in (0, 1):
         state = made.start(np.zeros((0, 2)))
         if made.limit > 0:
-            state.numbers[1] *= overspend**2
+            state.learner.scalars["limit"] *= overspend**2
         else:
-            state.numbers[0] /= overspend**2
+            state.learner.scalars["variance"] /= overspend**2
         rng = streams(first, 3, 4)
         _ratios(state, made.pair[0], made.rounds, float(first), free_unplayed, rng, ratios[first])
     half = trials // 2

@@ -12,9 +12,11 @@ from adaprivate import environments, policies, privacy
 from adaprivate.check import InputError
 from adaprivate.compiled import normal
 from adaprivate.mechanisms import Secure
-from adaprivate.policies.core.policy import Policy, _learn
+from adaprivate.policies.core.tables import stream_of
 from adaprivate.policies.joint.confidence import ROW_SQUARE, ROWS
-from adaprivate.policies.joint.perturbed import CONSTANT, LEAST, REPAIRED, SCALE, SHIFT, begin, stream_of
+from adaprivate.policies.joint.perturbed import begin
+from adaprivate.runtime.learner import learn
+from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import run_all
 
 FALSE_ALARM = 1e-6
@@ -34,7 +36,7 @@ def released_noise(state, rounds):
     """The noise of every release, H's triangle then h, without any data."""
     nothing, rng, rows = np.zeros(len(state.gram)), np.zeros((2, 16), dtype=np.uint64), []
     for _ in range(rounds):
-        _learn(state, nothing, 0.5, rng)
+        learn(state, nothing, 0.5, rng)
         rows.append(state.above[0].copy())
     return np.array(rows)
 
@@ -197,12 +199,13 @@ def test_gaussian_policy_is_algorithm_1_action_by_action():
             assert decision.action == literal.choose(offered)
             chosen.append(decision.action)
             policy.learn(decision, float(reward))
+            policy.advance()
             literal.learn(offered[decision.action], reward)
             np.testing.assert_allclose(policy.state.above[0], row, rtol=1e-9, atol=1e-9 * settings.scale)
             literal.receive(*unpacked(row, 3))
-            assert policy.state.numbers[0] == pytest.approx(literal.beta(), rel=1e-9)
+            assert policy.state.scalars[0]["width"] == pytest.approx(literal.beta(), rel=1e-9)
         assert len(set(chosen)) > 3
-        assert policy.state.counts[REPAIRED] == 0
+        assert policy.state.scalars[0]["repaired"] == 0
 
 
 @pytest.mark.parametrize("name", [WISHART, UNSHIFTED])
@@ -215,9 +218,10 @@ def test_wishart_policies_are_algorithm_1_given_their_noise(name):
         decision = policy.decide(offered)
         assert decision.action == literal.choose(offered)
         policy.learn(decision, float(reward))
+        policy.advance()
         literal.learn(offered[decision.action], reward)
         literal.receive(*unpacked(policy.state.above[0], 4))
-        assert policy.state.numbers[0] == pytest.approx(literal.beta(), rel=1e-9)
+        assert policy.state.scalars[0]["width"] == pytest.approx(literal.beta(), rel=1e-9)
 
 
 def test_batched_release_waits_for_its_batch_and_adds_the_factorised_noise():
@@ -250,17 +254,15 @@ def test_without_noise_it_is_its_parent():
     """The noise alone is taken away: what is left is the parent with ridge ``shift`` and the width of these bounds."""
     settings = made(GAUSSIAN, 5, 400, epsilon=50.0, calibration="tight")
     quiet, literal = Policy(settings, seed=1, source=None), Literal(settings)
-    quiet.state.numbers[SCALE] = 0.0
+    noisy = quiet.state.scalars[0]
+    noisy["scale"] = 0.0
     begin(quiet.state)
-    shift, least = quiet.state.numbers[[SHIFT, LEAST]]
     parent = made("oful", 5, 400)
     plain = Policy(parent, seed=2, source=None)
-    assert plain.state.numbers[SHIFT] == plain.state.numbers[LEAST] == parent.bounds().rho_min
-    plain.state.numbers[[SHIFT, LEAST, CONSTANT]] = (
-        shift,
-        least,
-        settings.bounds().gamma + math.sqrt(settings.bounds().rho_max),
-    )
+    scalars = plain.state.scalars[0]
+    assert scalars["shift"] == scalars["rho_min"] == parent.bounds().rho_min
+    scalars["shift"], scalars["rho_min"] = noisy["shift"], noisy["rho_min"]
+    scalars["constant"] = settings.bounds().gamma + math.sqrt(settings.bounds().rho_max)
     begin(plain.state)
     candidates, rewards = offers(settings)
     for offered, reward in zip(candidates, rewards, strict=True):
@@ -288,10 +290,12 @@ def test_nothing_is_released_after_the_last_round():
     policy = Policy(settings, seed=0, source=None)
     for _ in range(20):
         policy.learn(policy.decide(np.eye(3)), 1.0)
-    before = policy.state.vectors[1].copy(), policy.state.whitener.copy(), policy.state.above.copy()
+    policy.advance()
+    before = policy.state.statistic.copy(), policy.state.whitener.copy(), policy.state.above.copy()
     for _ in range(50):
         policy.learn(policy.decide(np.eye(3)), 1.0)
-    assert np.array_equal(before[0], policy.state.vectors[1])
+    policy.advance()
+    assert np.array_equal(before[0], policy.state.statistic)
     assert np.array_equal(before[1], policy.state.whitener)
     assert np.array_equal(before[2], policy.state.above)
 
@@ -303,7 +307,7 @@ def leaves(settings, seed, rounds):
     """The noise of single rounds' nodes: what a release after an odd round adds to the one before it."""
     state = started(settings, seed)
     noise = np.vstack([state.above[0], released_noise(state, rounds)])
-    return noise[1::2] - noise[:-1:2] + state.resting[0]
+    return noise[1::2] - noise[:-1:2] + (state.resting[0] if len(state.resting) else 0.0)
 
 
 def test_gaussian_nodes_have_their_law():
@@ -370,7 +374,7 @@ def test_bounds_of_propositions_9_and_11_hold(name, calibration):
 
 def test_memory_does_not_grow_with_the_rounds():
     sizes = [sum(leaf.nbytes for leaf in started(made(GAUSSIAN, 5, n))) for n in (2**10, 2**20, 2**40)]
-    assert sizes[2] - sizes[1] == 2 * (sizes[1] - sizes[0])  # one row of `above` and `resting` per doubling
+    assert sizes[2] - sizes[1] == 2 * (sizes[1] - sizes[0])  # one row of `above` per doubling
     assert sizes[2] < 20_000
 
 
@@ -412,5 +416,7 @@ def test_one_round_and_one_dimension_work():
     for name in (*NAMES, "oful"):
         policy = Policy(made(name, np.int64(1), np.int64(1)), seed=0, source=None)
         policy.learn(policy.decide([[1.0], [-1.0]]), 1.0)
-        assert all(np.isfinite(leaf).all() for leaf in policy.state)
+        policy.advance()
+        *arrays, scalars, _ = policy.state
+        assert all(np.isfinite(leaf).all() for leaf in (*arrays, *scalars[0]))
     assert dataclasses.replace(made("oful"), failure_probability=0.3).alpha == 0.3

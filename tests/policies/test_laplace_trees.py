@@ -9,10 +9,7 @@ from scipy.stats import kstest, laplace
 from adaprivate import policies, privacy
 from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure
-from adaprivate.policies.core.linear import PARAMETER as LINEAR_PARAMETER
-from adaprivate.policies.core.policy import Policy
-from adaprivate.policies.joint.laplace_trees import ESTIMATE, FALLBACKS, PARAMETER
-from adaprivate.policies.joint.perturbed import SCALE
+from adaprivate.runtime.policy import Policy
 
 FALSE_ALARM = 1e-6
 UCB, TS = "mishra-thakurta-linucb", "mishra-thakurta-lints"
@@ -56,10 +53,11 @@ def test_ucb_is_algorithm_3_action_by_action(form):
         decision = policy.decide(offered)
         assert decision.action == int(np.argmax(scores))
         policy.learn(decision, float(reward))
+        policy.advance()
         x = offered[decision.action]
         A, b = A + np.outer(x, x), b + reward * x
     assert outcomes == {True, False}
-    assert 0 < policy.state.counts[FALLBACKS] < settings.rounds
+    assert 0 < policy.state.scalars[0]["fallbacks"] < settings.rounds
 
 
 @pytest.mark.parametrize("form", ["corrected", "as-printed"])
@@ -75,11 +73,12 @@ def test_thompson_is_algorithm_4(form):
         middle = noisy_A if form == "as-printed" else np.linalg.inv(noisy_A)
         decision = policy.decide(offered)
         state = policy.state
-        np.testing.assert_allclose(state.vectors[ESTIMATE], centre, rtol=1e-8)
+        np.testing.assert_allclose(state.estimate, centre, rtol=1e-8)
         np.testing.assert_allclose(state.root @ state.root.T, middle if positive else np.eye(D), rtol=1e-8, atol=1e-10)
-        used = ESTIMATE if form == "as-printed" else PARAMETER
-        assert decision.action == int(np.argmax(offered @ state.vectors[used]))
+        used = state.estimate if form == "as-printed" else state.parameter
+        assert decision.action == int(np.argmax(offered @ used))
         policy.learn(decision, float(reward))
+        policy.advance()
         x = offered[decision.action]
         A, b = A + np.outer(x, x), b + reward * x
     assert outcomes == {True, False}
@@ -90,9 +89,8 @@ def test_thompson_samples_have_covariance_alpha_times_s_s():
     policy.state.root[:] = [[2.0, 0, 0], [1.0, 0.5, 0], [-1.0, 0.3, 0.1]]
     samples = []
     for _ in range(3000):
-        policy.decide(np.eye(D))
-        samples.append(policy.state.vectors[PARAMETER].copy())
-        policy._waiting.clear()
+        policy.consider(np.eye(D))
+        samples.append(policy.state.parameter.copy())
     white = np.linalg.solve(policy.state.root, np.array(samples).T) / math.sqrt(0.7)
     assert kstest(white.ravel(), "norm").pvalue > FALSE_ALARM
     assert kstest(white.ravel() * math.sqrt(0.7), "norm").pvalue < FALSE_ALARM
@@ -106,7 +104,7 @@ def test_without_noise_they_are_linucb_and_lints():
         (TS, 0.0, {**greedy, "ridge": 2.0}),
     ):
         quiet = Policy(made(name, 300, alpha=alpha, ridge=2.0), seed=1, source=None)
-        quiet.state.numbers[SCALE] = 0.0
+        quiet.state.scalars["scale"] = 0.0
         plain = Policy(
             policies.settings(parent.pop("name"), {"dimension": D, "rounds": 300, **parent}), seed=2, source=None
         )
@@ -115,22 +113,26 @@ def test_without_noise_they_are_linucb_and_lints():
             assert ours.action == theirs.action
             quiet.learn(ours, float(reward))
             plain.learn(theirs, float(reward))
-        inverse = plain.state.root @ plain.state.root.T
+        quiet.advance()
+        plain.advance()
+        learner = getattr(plain.state, "learner", plain.state)
+        inverse, mean = learner.root @ learner.root.T, learner.root @ learner.coordinates
         np.testing.assert_allclose(quiet.state.root @ quiet.state.root.T, inverse, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(quiet.state.vectors[ESTIMATE], inverse @ plain.state.vectors[2], rtol=1e-9)
+        np.testing.assert_allclose(quiet.state.estimate, mean, rtol=1e-9)
 
 
 def test_without_noise_in_one_dimension_thompson_is_lints_with_the_same_normal_numbers():
     """The root of A^-1 is then unique, so that equal streams give equal samples: v^2 = alpha."""
     quiet = Policy(policies.settings(TS, {"dimension": 1, "rounds": 200, "alpha": 0.5}), seed=4, source=None)
-    quiet.state.numbers[SCALE] = 0.0
+    quiet.state.scalars["scale"] = 0.0
     plain = Policy(policies.settings("lints", {"dimension": 1, "rounds": 200, "v": math.sqrt(0.5)}), seed=4, source=None)
+    learner = getattr(plain.state, "learner", plain.state)
     rng, actions = np.random.default_rng(4), []
     for _ in range(200):
         offered = rng.uniform(-1, 1, (5, 1))
         ours, theirs = quiet.decide(offered), plain.decide(offered)
         assert ours.action == theirs.action
-        np.testing.assert_allclose(quiet.state.vectors[PARAMETER], plain.state.vectors[LINEAR_PARAMETER], rtol=1e-9)
+        np.testing.assert_allclose(quiet.state.parameter, learner.parameter, rtol=1e-9)
         reward = float(rng.uniform() < 0.5 + 0.2 * offered[ours.action, 0])
         quiet.learn(ours, reward)
         plain.learn(theirs, reward)
@@ -145,6 +147,7 @@ def test_nodes_are_laplace_and_the_scale_is_the_published_one():
     rows = [np.zeros(9)]
     for _ in range(1500):
         policy.learn(policy.decide(np.zeros((1, D))), 0.0)
+        policy.advance()
         rows.append(policy.state.above[0].copy())
     leaves = (np.array(rows[1::2]) - np.array(rows[:-1:2])).ravel() / settings.scale
     assert kstest(leaves, laplace.cdf).pvalue > FALSE_ALARM

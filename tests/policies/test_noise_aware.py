@@ -14,8 +14,7 @@ from adaprivate import policies, privacy
 from adaprivate.check import InputError
 from adaprivate.compiled import normal
 from adaprivate.mechanisms.noise import NOISE_BITS, Secure
-from adaprivate.policies.core.policy import Policy
-from adaprivate.policies.noise_aware.posterior import BATCH, MEAN, ROUND, WIDTH
+from adaprivate.runtime.policy import Policy
 
 FALSE_ALARM = 1e-6
 KINDS = ["noise-aware-ts", "noise-aware-ucb", "noise-aware-greedy"]
@@ -45,28 +44,50 @@ def fixed(rounds, seed=0):
     return x / np.linalg.norm(x, axis=2, keepdims=True)
 
 
-def play(policy, candidates, rewards):
+def play(policy, candidates, rewards, *, count_last=True):
+    """Decide and learn, round after round; the last one is counted too, or waits for the next decision."""
     actions = []
     for offered, reward in zip(candidates, rewards, strict=True):
         decision = policy.decide(offered)
         policy.learn(decision, float(reward))
         actions.append(decision.action)
+    if count_last:
+        policy.advance()
     return actions
 
 
+def learner(policy):
+    """The learner's state, whichever noise there is."""
+    return policy.state if policy.source is not None else policy.state.learner
+
+
+def leaves(state, name=""):
+    """The arrays of a state by their names; of records, every number."""
+    if isinstance(state, tuple):
+        return {
+            k: v
+            for field, part in zip(state._fields, state, strict=True)
+            for k, v in leaves(part, f"{name}.{field}").items()
+        }
+    return {f"{name}.{field}": state[field] for field in state.dtype.names} if state.dtype.names else {name: state}
+
+
 def posterior(policy):
-    """Its mean, and the covariance that choices explore by (columns of the root may be filled up with zeros)."""
-    root = policy.state.root
-    assert not root[:, len(root) :].any()
-    return policy.state.vectors[MEAN, : len(root)], root @ root.T
+    """Its mean, and the covariance that choices explore by ."""
+    state = learner(policy)
+    root = state.root
+    assert root.shape == (len(state.mean), len(state.mean))
+    return state.mean, root @ root.T
 
 
 def same(one, other, rtol=0.0):
     """Two policies remember the same."""
-    for field, mine, its in zip(one.state._fields, one.state, other.state, strict=True):
-        np.testing.assert_allclose(mine, its, rtol=rtol, atol=rtol, err_msg=field)
+    mine, its = leaves(one.state), leaves(other.state)
+    assert mine.keys() == its.keys()
+    for field, leaf in mine.items():
+        np.testing.assert_allclose(leaf, its[field], rtol=rtol, atol=rtol, err_msg=field)
     assert (one.round, one.version, one.decided, one.clipped) == (other.round, other.version, other.decided, other.clipped)
-    assert np.array_equal(one._rng, other._rng)
+    assert np.array_equal(one._engine.rng, other._engine.rng)
 
 
 @numba.njit
@@ -189,23 +210,24 @@ def test_every_action_and_posterior_is_the_derivations(name, case):
     options = CASES[case]
     wider = {"noise-aware-ts": {"v": 0.3, "fading": 0.7}, "noise-aware-ucb": {"alpha": 1.5}}.get(name, {})
     policy = made(name, seed=5, **options, **wider)
-    literal = Literal(policy.settings, policy.state.noise, policy._rng)
+    literal = Literal(policy.settings, policy.state.book.noise, policy._engine.rng)
     assert policy.settings.ends.tolist() == literal.ends
     candidates, chances = offers(90)
     releases = 0
     for offered, chance in zip(candidates, chances, strict=True):
-        expected, events = literal.choose(offered, policy.state.root)
+        expected, events = literal.choose(offered, policy.state.learner.root)
         decision = policy.decide(offered)
         assert decision.action == expected
         reward = float(chance < 0.5 + decision.features @ (0.6, -0.4, 0.1))
         policy.learn(decision, reward)
         releases += literal.learn(events[expected], reward)
+        policy.advance()
         mean, covariance = posterior(policy)
         np.testing.assert_allclose(covariance, literal.cov, rtol=1e-8, atol=1e-12)
         np.testing.assert_allclose(mean, literal.mean, rtol=1e-8, atol=1e-10)
-        assert policy.state.numbers[WIDTH] == pytest.approx(literal.width, rel=1e-12)
+        assert policy.state.learner.scalars[0]["width"] == pytest.approx(literal.width, rel=1e-12)
     assert releases == policy.version == np.sum(np.array(literal.ends) <= 90)
-    np.testing.assert_allclose(policy.state.rows[:releases], literal.rows, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(policy.state.learner.rows[:releases], literal.rows, rtol=1e-10, atol=1e-10)
     if case in ("no intercept", "every round"):
         assert len(literal.priors) > 1  # the ridge did adapt
 
@@ -223,6 +245,7 @@ def test_without_noise_the_posterior_is_ridge_regression(name, intercept):
     for t in range(40):
         decision = policy.decide(candidates[t])
         policy.learn(decision, rewards[t])
+        policy.advance()
         events.append(np.append(decision.features, [1.0] * (intercept > 0)))
         X = np.array(events)
         ridge = np.linalg.solve(prior + X.T @ X / 0.25, X.T @ (rewards[: t + 1] - 0.4) / 0.25)
@@ -274,10 +297,12 @@ def test_rewards_are_unseen_until_their_batch_is_released(name):
         assert play(one, candidates[t : t + 1], rewards[t : t + 1]) == play(
             other, candidates[t : t + 1], rewards[t : t + 1] if t < 8 else 1 - rewards[t : t + 1]
         )
-        for field in ("root", "vectors", "rows", "designs", "numbers", "counts"):
-            seen = np.array_equal(getattr(one.state, field), getattr(other.state, field))
-            assert seen or (t == 15 and field in ("root", "vectors", "rows"))
-    assert not np.array_equal(one.state.vectors[MEAN], other.state.vectors[MEAN])
+        for field in one.state.learner._fields:
+            seen = np.array_equal(getattr(one.state.learner, field), getattr(other.state.learner, field))
+            assert seen or (t == 15 and field in ("root", "coordinates", "mean", "rotated", "rows"))
+        assert np.array_equal(one.state.book.sums, other.state.book.sums) == (t < 8)
+        assert np.array_equal(one.state.book.released, other.state.book.released) == (t < 15)
+    assert not np.array_equal(one.state.learner.mean, other.state.learner.mean)
 
 
 RELEASES = {
@@ -304,12 +329,12 @@ def test_one_reward_moves_the_releases_by_mu_at_most(case, inside):
     def rows(stream):
         policy = made(seed=9, **options)
         play(policy, features, stream)
-        return policy.state.rows.copy()
+        return policy.state.learner.rows.copy()
 
     C = block_diag(*(epoch.strategy.matrix() / epoch.strategy.sensitivity() for epoch in plan.epochs))
     W, D = plan.shape.covariance, plan.shape.dimension
     covariance = plan.noise_multiplier**2 * W
-    np.testing.assert_allclose(plan.start(np.zeros((0, D))).row_covariance, covariance, rtol=1e-12)
+    np.testing.assert_allclose(plan.learner().row_covariance, covariance, rtol=1e-12)
     reached = []
     for t in range(50):
         low, high = rewards.copy(), rewards.copy()
@@ -399,10 +424,10 @@ def test_every_item_of_the_catalogue_lies_in_the_ellipsoid(intercept):
         np.testing.assert_allclose(plan.shape.covariance, plan.shape.root @ plan.shape.root.T)
         assert squares.max() <= 1 + 1e-9
         assert squares.max() >= 1 - 1e-2  # nor is there more noise than needed
-        assert plan.participation.conditions[-1] == "catalogue"
+        assert plan.plan.participation.conditions[-1] == "catalogue"
         policy = Policy(plan, seed=1, source=None)
         play(policy, *offers(90))
-        assert all(np.isfinite(leaf).all() for leaf in policy.state)
+        assert all(np.isfinite(leaf).all() for leaf in leaves(policy.state).values())
 
 
 # --- the horizon ----------------------------------------------------------------------------------------------------
@@ -420,9 +445,10 @@ def test_planning_further_leaves_the_first_rounds_as_they_were(options):
         for field, table in plan.tables._asdict().items():
             kept = getattr(longer.tables, field)[tuple(slice(length) for length in table.shape)]
             np.testing.assert_allclose(kept, table, rtol=1e-11, atol=1e-13, err_msg=field)
-        assert not longer.tables.encoder[count:, :count].any()  # a mechanism of its own
+        np.testing.assert_allclose(longer.plan.encoder()[:count, :count], plan.plan.encoder(), rtol=1e-11, atol=1e-13)
+        assert not longer.plan.encoder()[count:, :count].any()  # a mechanism of its own
         np.testing.assert_allclose(longer.noise_tables([3])[0][:count], plan.noise_tables([3])[0], rtol=1e-13)
-        np.testing.assert_array_equal(longer.start(np.zeros((0, 3))).widths[:count], plan.start(np.zeros((0, 3))).widths)
+        np.testing.assert_array_equal(longer.learner().widths[:count], plan.learner().widths)
         assert longer.guarantee() == plan.guarantee()
         plan = longer
 
@@ -444,6 +470,7 @@ def test_going_on_after_the_plan_is_planning_by_doubling(name, options, tmp_path
             policy = adaprivate.load(tmp_path / "policy.npz")
         policy.learn(decision, rewards[t])
         assert decision.action == play(planned, candidates[t : t + 1], rewards[t : t + 1])[0]
+    policy.advance()
     same(policy, planned, rtol=1e-10)
     assert policy.version == np.sum(planned.settings.ends <= 200) > np.sum(planned.settings.ends <= 40) + 2
     assert policy.guarantee == promised
@@ -460,19 +487,24 @@ def test_exact_noise_goes_on_after_the_plan(monkeypatch, tmp_path, noise, reward
     candidates, rewards = offers(170, seed=4)
     policy = made(seed=None, rounds=40, noise=noise, reward_window=reward_window)
     promised, versions = policy.guarantee, []
+    sums, batch_of = np.zeros((99, 4)), []
     for t in range(170):
         decision = policy.decide(candidates[t])
         policy.learn(decision, rewards[t])
+        batch_of.append((decision, rewards[t]))
         versions.append(policy.version)
         if t in (20, 39, 40, 43, 44, 80, 120):
             policy.save(tmp_path / "policy.npz")
             policy = adaprivate.load(tmp_path / "policy.npz")
+    policy.advance()
     plan, state, done = policy.settings, policy.state, policy.version
-    assert policy.round == (170 - 1 - reward_window if reward_window else 170)  # the last ones may still be rewarded
+    for number, (decision, reward) in enumerate(batch_of):
+        sums[np.searchsorted(plan.ends, number, side="right")] += (reward - plan.centre) * np.append(decision.features, 1.0)
+    assert policy.round == 170 - reward_window  # the last ones may still be rewarded
     assert done == np.sum(plan.ends <= policy.round)
     assert versions[-1] > versions[90] > versions[45] > versions[30] > 0
     C = block_diag(*(epoch.strategy.matrix() / epoch.strategy.sensitivity() for epoch in plan.epochs))
-    np.testing.assert_allclose(state.rows[:done], (C @ state.sums[:-1])[:done], atol=1e-3)
+    np.testing.assert_allclose(state.rows[:done], (C @ sums[: len(plan.ends)])[:done], atol=1e-3)
     assert np.abs(state.rows[:done]).max() > 0.1
     assert policy.guarantee == promised
 
@@ -486,7 +518,7 @@ def test_rewards_within_the_window_count_alike(name):
     prompt, tardy = made(name, reward_window=4), made(name, reward_window=4)
     waiting, rng = {}, np.random.default_rng(6)
     for t in range(90):
-        play(prompt, candidates[t : t + 1], rewards[t : t + 1])
+        play(prompt, candidates[t : t + 1], rewards[t : t + 1], count_last=False)
         decision = tardy.decide(candidates[t])
         waiting[t + int(rng.integers(0, 5)), t] = decision
         for due, number in sorted(waiting):
@@ -505,10 +537,10 @@ def test_a_window_only_shifts_what_is_counted(name):
         decision = shifted.decide(features[t])
         if t >= 5:
             play(plain, features[t - 5 : t - 4], rewards[t - 5 : t - 4])
-        for field, mine, its in zip(plain.state._fields, plain.state, shifted.state, strict=True):
-            if field != "vectors":  # the last sampled theta differs
-                np.testing.assert_array_equal(mine, its, err_msg=field)
-        np.testing.assert_array_equal(shifted.state.vectors[MEAN], plain.state.vectors[MEAN])
+        mine, its = leaves(plain.state), leaves(shifted.state)
+        for field, leaf in mine.items():
+            if field not in (".learner.parameter", ".learner.rotated"):  # the last sampled theta, and scratch
+                np.testing.assert_array_equal(leaf, its[field], err_msg=field)
         assert shifted.round == plain.round == max(0, t - 4)
         assert shifted.version == plain.version
         shifted.learn(decision, rewards[t])
@@ -522,19 +554,23 @@ def test_missing_and_late_rewards_are_the_centre_and_move_no_release():
     for t in range(90):
         decision, lost = gaps.decide(candidates[t]), t % 3 == 0
         if late is not None and t % 3 == 0:
-            with pytest.raises(InputError, match=rf"Expected decision\.round={late.round} to be open: rounds {gaps.round}"):
+            with pytest.raises(
+                InputError, match=rf"Expected decision\.round={late.round} to be open: rounds {gaps.round} to {t} are"
+            ):
                 gaps.learn(late, 1.0)  # three more were made since: too late
         late = decision if lost else late
         if not lost:
             gaps.learn(decision, rewards[t])
-        play(filled, candidates[t : t + 1], [0.3 if lost else rewards[t]])
+        play(filled, candidates[t : t + 1], [0.3 if lost else rewards[t]], count_last=False)
         none.decide(candidates[t])
-        play(full, candidates[t : t + 1], rewards[t : t + 1])
+        play(full, candidates[t : t + 1], rewards[t : t + 1], count_last=False)
         same(gaps, filled)
         assert gaps.version == none.version == full.version == np.sum(gaps.settings.ends <= max(0, t - 2))
-    assert not none.state.sums.any()
-    assert none.state.counts.tolist() == full.state.counts.tolist() == [87, full.version]
-    assert np.abs(none.state.designs).max() > 0  # that it was played is public
+    assert not none.state.book.sums.any()
+    for one in (none, full):
+        for part in one.state:
+            assert (part.scalars[0]["round"], part.scalars[0]["batch"]) == (one.round, one.version) == (87, full.version)
+    assert np.abs(none.state.learner.designs).max() > 0  # that it was played is public
     unrewarded = made(seed=8, **options)
     for offered in candidates:
         unrewarded.learn(unrewarded.decide(offered), None)
@@ -542,14 +578,12 @@ def test_missing_and_late_rewards_are_the_centre_and_move_no_release():
 
 
 @pytest.mark.parametrize("seed", [2, None], ids=["simulated", "exact"])
-def test_learning_what_cannot_be_learned_changes_nothing(seed):
+def test_learning_what_cannot_be_learned_changes_nothing(kit, seed):
     policy = made(seed=seed, reward_window=2)
     candidates, rewards = offers(12, seed=8)
 
     def remembered():
-        exact = [] if seed is not None else [repr(policy._mechanism.state), policy._batch.state().tolist()]
-        numbers = [policy.round, policy.version, policy.decided, policy.clipped, dict(policy._rewards), [*policy._waiting]]
-        return [*(leaf.tolist() for leaf in policy.state), policy._rng.tolist(), *numbers, *exact]
+        return kit.everything(policy)
 
     decisions = []
     for offered, reward in zip(candidates, rewards, strict=True):
@@ -560,11 +594,15 @@ def test_learning_what_cannot_be_learned_changes_nothing(seed):
     for decision, reward, message in (
         (decisions[11], 0.5, r"Expected decision\.round=11 to be learned once"),
         (decisions[9], 0.5, r"Expected decision\.round=9 to be open: rounds 10 to 12 are"),
-        (open_again._replace(round=40), 0.5, r"Expected decision\.round=40 to be open: rounds 10 to"),
-        (None, 0.5, r"Expected decision\.round=None to be open: rounds 10 to"),
-        (open_again, 1.5, r"Expected reward=1\.5 >= 0 and <= 1"),
-        (open_again, math.nan, r"Expected reward=nan >= 0 and <= 1"),
-        (open_again, "1", r"Expected reward='1' to be a number"),
+        (open_again._replace(round=40), 0.5, r"Expected decision\.round=40 to be open: rounds 10 to 12 are"),
+        (None, 0.5, r"^Expected decision=NoneType to be a decision of policy [0-9a-f]{12}, or its token\.$"),
+        (
+            open_again,
+            1.5,
+            r"^Expected reward to be a number from 0 to 1, or a bool; it is private and not repeated here\.$",
+        ),
+        (open_again, math.nan, r"^Expected reward to be a number from 0 to 1"),
+        (open_again, "1", r"^Expected reward to be a number from 0 to 1"),
     ):
         with pytest.raises(InputError, match=message):
             policy.learn(decision, reward)
@@ -589,18 +627,21 @@ def test_open_decisions_and_waiting_rewards_are_saved(name, tmp_path):
             decision = policy.decide(candidates[t])
             if t % 4:
                 policy.learn(decision, rewards[t])
-        late.append((t + 2, decision, rewards[t]))
+            late.append((t + 2, policy, decision.token, rewards[t], decision.round % 4 == 0))
         if t % 7 == 6:
             kept.save(tmp_path / "policy.npz")
             kept = adaprivate.load(tmp_path / "policy.npz")
-            assert kept._rewards == whole._rewards
+            assert [e.reward for e in kept._open.values()] == [e.reward for e in whole._open.values()]
             assert kept.open_decision[:4] == whole.open_decision[:4]
-        for due, decision, reward in late:
-            if due == t and decision.round % 4 == 0:
-                whole.learn(decision, reward)
-                kept.learn(decision, reward)
+        for due, made_by, token, reward, open_still in late:
+            if due == t and open_still:
+                (whole if made_by is whole else kept).learn(token, reward)
         same(whole, kept)
     assert kept.round == 56
+    kept.finish()
+    whole.finish()
+    same(whole, kept)
+    assert kept.round == 60
     assert kept.settings.planned == 80
 
 
@@ -655,7 +696,7 @@ def test_the_smallest_plans_run(rounds):
     policy = Policy(policies.settings("noise-aware-greedy", {"dimension": 3, "rounds": rounds}), seed=0, source=None)
     play(policy, *offers(30))
     assert policy.version > 3
-    assert all(np.isfinite(leaf).all() for leaf in policy.state)
+    assert all(np.isfinite(leaf).all() for leaf in leaves(policy.state).values())
 
 
 # --- in production --------------------------------------------------------------------------------------------------
@@ -670,9 +711,10 @@ def test_exact_noise_learns_the_parameter(name):
         x = rng.standard_normal((3, 3))
         decision = policy.decide(x / np.linalg.norm(x, axis=1, keepdims=True))
         policy.learn(decision, float(rng.uniform() < 0.5 + theta @ decision.features))
+    policy.finish()
     plan, state = policy.settings, policy.state
-    assert policy.version == len(plan.ends) == state.counts[BATCH]
-    assert state.counts[ROUND] == 600
+    assert policy.version == len(plan.ends) == state.scalars[0]["batch"]
+    assert state.scalars[0]["round"] == 600
     mean, covariance = posterior(policy)
     error = mean - np.append(theta, 0.0)
     # the prior, its ridge at most 16 x 12, pulls the mean towards 0: at most that much more in the norm of the precision

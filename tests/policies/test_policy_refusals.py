@@ -8,8 +8,8 @@ import pytest
 
 from adaprivate import policies
 from adaprivate.check import InputError
-from adaprivate.policies.core.linear import TOTAL
-from adaprivate.policies.core.policy import Policy
+from adaprivate.mechanisms.noise import EVENT_BITS
+from adaprivate.runtime.policy import Policy
 
 D = 5
 BAD_CANDIDATES = [
@@ -30,7 +30,8 @@ BAD_CANDIDATES = [
     [[1e200] * D],
     [[10**400] + [0] * (D - 1)],
 ]
-BAD_REWARDS = [-1e-9, 1 + 1e-9, 2, -1, math.nan, math.inf, "1", "", True, False, [0.5], np.array([0.5, 0.5]), 1j, 10**400]
+BAD_REWARDS = [-1e-9, 1 + 1e-9, 2, -1, math.nan, math.inf, "1", "", [0.5], np.array([0.5, 0.5]), 1j, 10**400, -(10**400)]
+REFUSED = r"^Expected reward to be a number from 0 to 1, or a bool; it is private and not repeated here\.$"
 POLICIES = [{}, {"name": "linucb"}, {"secure": True}]
 
 
@@ -55,17 +56,36 @@ def test_bad_rewards_are_refused_without_a_trace(kit, build, bad):
     policy = kit.made(**build)
     decision = policy.decide(kit.offers()[0][0])
     before = kit.everything(policy)
-    with pytest.raises(InputError, match=r"^Expected reward="):
+    with pytest.raises(InputError, match=REFUSED):
         policy.learn(decision, bad)
     assert kit.everything(policy) == before
     policy.learn(decision, 1.0)
 
 
-@pytest.mark.parametrize("reward", [0, 1, 0.5, np.float64(0.5), np.float32(0.5), np.int64(1), fractions.Fraction(1, 2)])
+@pytest.mark.parametrize("build", POLICIES, ids=["simulated", "plain", "secure"])
+def test_a_round_that_was_observed_took_place_whatever_its_reward(kit, build):
+    """Were it dropped, which rounds make up a batch would depend on rewards: a refused one counts as missing."""
+    one, two = kit.made(**build), kit.made(**build)
+    with pytest.raises(InputError, match=REFUSED):
+        one.observe(np.full(5, 0.1), 2.0)
+    two.observe(np.full(5, 0.1), None)
+    for policy in (one, two):
+        policy.advance()
+    assert (one.round, one.decided, one.version) == (two.round, two.decided, two.version) == (1, 1, 0)
+    if build.get("secure") is None:
+        assert kit.everything(one) == kit.everything(two)
+
+
+@pytest.mark.parametrize(
+    "reward", [0, 1, 0.5, np.float64(0.5), np.float32(0.5), np.int64(1), fractions.Fraction(1, 2), True, False, np.True_]
+)
 def test_any_number_in_range_is_a_reward(kit, reward):
     one, two = kit.made(), kit.made()
     one.learn(one.decide(kit.offers()[0][0]), reward)
     two.learn(two.decide(kit.offers()[0][0]), float(reward))
+    assert kit.everything(one) == kit.everything(two)
+    one.advance()
+    two.advance()
     assert kit.everything(one) == kit.everything(two)
 
 
@@ -77,32 +97,48 @@ def test_a_decision_is_learned_once_and_only_the_open_one(kit, build):
     policy.learn(first, 1.0)
     second = policy.decide(candidates[1])
     before = kit.everything(policy)
-    with pytest.raises(InputError, match=r"^Expected decision\.round=0 == 1"):
+    with pytest.raises(InputError, match=r"^Expected decision\.round=0 to be open: round 1 is \(reward_window=0\)\.$"):
         policy.learn(first, 1.0)
     assert kit.everything(policy) == before
     policy.learn(second, 0.0)
     before = kit.everything(policy)
-    with pytest.raises(InputError, match=r"^Expected decision\.round=1 "):
+    with pytest.raises(InputError, match=r"^Expected decision\.round=1 to be learned once\.$"):
+        policy.learn(second, 0.0)
+    assert kit.everything(policy) == before
+    policy.advance()
+    before = kit.everything(policy)
+    with pytest.raises(InputError, match=r"^Expected decision\.round=1 to be open: none is\.$"):
         policy.learn(second, 0.0)
     assert kit.everything(policy) == before
 
 
 @pytest.mark.parametrize("build", POLICIES, ids=["simulated", "plain", "secure"])
 def test_only_the_policys_own_features_are_learned(kit, build):
-    """A decision that was altered, or made by another policy, must not bring in features of its own."""
+    """A decision that was altered must not bring in features of its own; one made by another policy is refused."""
+    offered = kit.offers()[0][0]
     policy = kit.made(**build)
-    decision = policy.decide(kit.offers()[0][0])
+    decision = policy.decide(offered)
     before = kit.everything(policy)
     other = Policy(policies.settings("lints", {"dimension": D + 3, "rounds": 9}), seed=0, source=None)
-    foreign = other.decide(np.eye(D + 3))
-    for forged in (decision._replace(features=np.full(D, 9.0)), foreign, decision._replace(features=np.zeros(1))):
-        try:
-            policy.learn(forged, 1.0)
-        except InputError:
-            assert kit.everything(policy) == before
-            continue
-        x = policy.state.vectors[TOTAL]
-        np.testing.assert_allclose(x, decision.features, atol=1e-12)  # it was the open decision that was learned
+    twin = kit.made(**build)
+    for foreign in (other.decide(np.eye(D + 3)), twin.decide(offered)):
+        with pytest.raises(
+            InputError, match=r"^Expected decision to be one of policy [0-9a-f]{12}, not of [0-9a-f]{12}\.$"
+        ):
+            policy.learn(foreign, 1.0)
+        assert kit.everything(policy) == before
+    for features in (np.full(D, 9.0), np.zeros(1)):
         policy = kit.made(**build)
-        decision = policy.decide(kit.offers()[0][0])
-        before = kit.everything(policy)
+        decision = policy.decide(offered)
+        policy.learn(decision._replace(features=features), 1.0)
+        policy.advance()
+        x = decision.features
+        if policy.source is not None:  # it was the open decision that was learned
+            np.testing.assert_allclose(policy.book._collector.state().astype(float) / 2**EVENT_BITS, x, atol=2.0**-18)
+        elif build:
+            np.testing.assert_allclose(policy.state.learner.rotated, x, atol=1e-12)  # S'x with S = I
+        else:
+            np.testing.assert_allclose(policy.state.book.sums[0], x, atol=1e-12)
+        design = np.eye(D) + np.outer(x, x)
+        root = policy.state.root if policy.source is not None else policy.state.learner.root
+        np.testing.assert_allclose(root @ root.T, np.linalg.inv(design), atol=1e-12)

@@ -5,7 +5,6 @@ import pytest
 from scipy.stats import chi2
 
 from adaprivate import privacy
-from adaprivate.policies.core.linear import COORDINATES, PRIOR, STATISTIC, TOTAL, WIDTH
 
 D, ROUNDS = 5, 60
 STRATEGIES = ["independent", "tree", "honaker", "sqrt", "banded", "blt", "optimal"]
@@ -15,15 +14,15 @@ STRATEGIES = ["independent", "tree", "honaker", "sqrt", "banded", "blt", "optima
 def test_secure_statistic_changes_at_batch_ends_only(kit, noise):
     policy = kit.made(secure=True, noise=noise, theta_0=(0.1, 0.0, -0.2, 0.3, 0.0))
     candidates, rewards = kit.offers(70)
-    released = policy.state.vectors[STATISTIC].copy()
-    assert np.array_equal(released, policy.state.vectors[PRIOR])
+    released = policy.state.statistic.copy()
+    assert np.array_equal(released, policy.state.prior)
     for t in range(70):
         kit.play(policy, candidates[t : t + 1], rewards[t : t + 1])
-        now = policy.state.vectors[STATISTIC]
+        now = policy.state.statistic
         assert np.array_equal(now, released) is not ((t + 1) % 7 == 0 and t < ROUNDS)
         released = now.copy()
         root = policy.state.root
-        np.testing.assert_allclose(root @ policy.state.vectors[COORDINATES], root @ root.T @ released, atol=1e-9)
+        np.testing.assert_allclose(root @ policy.state.coordinates, root @ root.T @ released, atol=1e-9)
     assert policy.version == ROUNDS // 7
 
 
@@ -33,8 +32,13 @@ def test_secure_noise_has_its_stated_size_around_the_true_sums(kit):
     squares, count = 0.0, 60 * D
     for _ in range(60):
         policy = kit.made(secure=True, rounds=7, calibration="exact", centre=0.5)
-        kit.play(policy, candidates, rewards)
-        error = policy.state.vectors[STATISTIC] - policy.state.vectors[TOTAL]
+        truth = np.zeros(D)
+        for offered, reward in zip(candidates, rewards, strict=True):
+            decision = policy.decide(offered)
+            policy.learn(decision, float(reward))
+            truth += (reward - 0.5) * decision.features
+        policy.advance()
+        error = policy.state.statistic - truth
         squares += float((error**2).sum())
     sigma = privacy.gaussian_sigma(1.0, 1e-5)
     low, high = chi2.ppf([5e-7, 1 - 5e-7], count)
@@ -55,8 +59,8 @@ def test_secure_says_what_it_enforces_and_simulated_says_what_it_does_not(kit):
     assert kit.made("lints").guarantee is None
     width = kit.made("adaprivate-ts-adaptive", secure=True, batch_size=5, gamma=0.5)
     kit.play(width, *kit.offers(10))
-    assert width.state.numbers[WIDTH] == pytest.approx(1.5 / 4)
+    assert width.state.scalars[0]["width"] == pytest.approx(1.5 / 4)
 
 
 def test_secure_exploration_is_never_repeated(kit):
-    assert not np.array_equal(kit.made(secure=True)._rng, kit.made(secure=True)._rng)
+    assert not np.array_equal(kit.made(secure=True).learner.rng, kit.made(secure=True).learner.rng)

@@ -7,9 +7,8 @@ from scipy.stats import multivariate_normal
 
 from adaprivate import policies
 from adaprivate.check import InputError
-from adaprivate.policies.core.linear import COORDINATES, WIDTH
-from adaprivate.policies.core.policy import Policy
 from adaprivate.policies.core.propensities import choice_probabilities, gaussian_best
+from adaprivate.runtime.policy import Policy
 
 D = 5
 
@@ -20,13 +19,15 @@ def learned(name, rounds=40, **options):
     rng = np.random.default_rng(5)
     for _ in range(rounds):
         policy.learn(policy.decide(0.4 * rng.standard_normal((4, D))), float(rng.uniform() < 0.6))
+    policy.advance()
     return policy
 
 
 def scores(policy, candidates):
     """Mean and covariance of the scores of a linear Thompson policy, from its state."""
-    rotated = candidates @ policy.state.root
-    return rotated @ policy.state.vectors[COORDINATES], policy.state.numbers[WIDTH] ** 2 * rotated @ rotated.T
+    learner = policy.state.learner
+    rotated = candidates @ learner.root
+    return rotated @ learner.coordinates, learner.scalars[0]["width"] ** 2 * rotated @ rotated.T
 
 
 def orthant(mean, covariance, best):
@@ -60,8 +61,8 @@ def test_several_candidates_are_orthants(count):
     assert (np.abs(found.probability - exact) <= 6 * found.error + 1e-4).all()
     assert found.error.max() < 2e-3
     assert found.probability.sum() == pytest.approx(1, abs=5e-3)
-    width = 1.5 * policy.state.numbers[WIDTH]
-    wider = gaussian_best(mean[None], width * (candidates @ policy.state.root)[None], draws=16_384)
+    width = 1.5 * policy.state.learner.scalars[0]["width"]
+    wider = gaussian_best(mean[None], width * (candidates @ policy.state.learner.root)[None], draws=16_384)
     assert np.abs(wider.probability[0] - exact).max() > 6 * wider.error.max() + 1e-4
 
 
@@ -95,18 +96,17 @@ def test_many_candidates_of_few_dimensions():
         ("random", {}),
     ],
 )
-def test_what_the_policy_does(name, options):
+def test_what_the_policy_does(kit, name, options):
     """10,000 choices within 5 standard deviations of the stated probabilities: false alarm 3e-6 for four candidates."""
     policy = learned(name, **options)
     candidates = 0.4 * np.random.default_rng(2).standard_normal((4, D))
-    before = [leaf.tolist() for leaf in policy.state]
+    before = kit.everything(policy)
     found = policy.propensities(candidates, draws=16_384)
-    assert [leaf.tolist() for leaf in policy.state] == before
+    assert kit.everything(policy) == before
     counts, n = np.zeros(4), 10_000
     for _ in range(n):
-        decision = policy.decide(candidates)
-        counts[decision.action] += 1
-        policy.withdraw(decision)
+        counts[policy.consider(candidates)] += 1
+    assert (policy.round, policy.decided, policy.open_decision) == (40, 40, None)
     spread = np.sqrt(found.probability * (1 - found.probability) / n) + found.error
     assert (np.abs(counts / n - found.probability) <= 5 * spread + 1e-9).all()
     assert (name == "random") == (np.abs(counts / n - 0.25).max() <= 5 * np.sqrt(0.1875 / n))
@@ -118,9 +118,8 @@ def test_policies_that_do_not_draw(name):
     for seed in range(5):
         candidates = np.random.default_rng(seed).standard_normal((6, D))  # some longer than 1, clipped
         found = policy.propensities(candidates)
-        decision = policy.decide(candidates)
-        policy.withdraw(decision)
-        assert found.probability[decision.action] == 1
+        assert found.probability[policy.consider(candidates)] == 1
+        assert found.probability[policy.decide(candidates).action] == 1
         assert found.probability.sum() == 1
         assert (found.error == 0).all()
 
@@ -130,11 +129,13 @@ def test_fixed_arms():
     rng = np.random.default_rng(0)
     for _ in range(40):
         policy.learn(policy.decide(np.eye(D)), float(rng.uniform() < 0.5))
+    policy.advance()
+    assert policy.state.learner.pulls.sum() == 40
     with pytest.raises(InputError, match="to choose by what it released"):  # its means are raw: only sampling hides them
         policy.propensities(np.eye(D))
     found = choice_probabilities(policy.state, np.eye(D)[None])
     found = found._replace(probability=found.probability[0])
-    theta = policy.state.values[0] + policy.state.values[1] * rng.standard_normal((200_000, D))
+    theta = policy.state.book.means + policy.state.learner.spread * rng.standard_normal((200_000, D))
     counted = np.bincount(theta.argmax(axis=1), minlength=D) / 200_000
     assert found.probability == pytest.approx(counted, abs=6e-3)
 
@@ -153,37 +154,85 @@ def test_a_policy_without_known_probabilities():
         choice_probabilities(policy.state, np.ones((1, 2, D)))
 
 
-def test_observing_is_learning():
+def test_observing_is_learning(kit):
     """A decision of someone else's, observed, leaves the same sums as one's own with these features."""
     one, other = learned("adaprivate-ucb", batch_size=7), learned("adaprivate-ucb", batch_size=7)
     candidates = 0.4 * np.random.default_rng(4).standard_normal((4, D))
     decision = one.decide(candidates)
     one.learn(decision, 1.0)
     other.observe(decision.features, 1.0)
-    for mine, theirs in zip(one.state, other.state, strict=True):
-        np.testing.assert_allclose(mine, theirs, atol=1e-12)
-    assert (one.round, one.decided, one.version) == (other.round, other.decided, other.version)
-    other.decide(candidates)
-    with pytest.raises(InputError, match="open decisions"):
-        other.observe(decision.features, 1.0)
-    with pytest.raises(InputError, match="reward=2"):
+    one.advance()
+    other.advance()
+    scratch = ("learner.rotated", "learner.parameter")  # of choosing
+    kit.assert_same_state(one.state, other.state, atol=1e-12, without=scratch)
+    assert (one.round, one.decided, one.version) == (other.round, other.decided, other.version) == (41, 41, 5)
+    message = r"^Expected reward to be a number from 0 to 1, or a bool; it is private and not repeated here\.$"
+    with pytest.raises(InputError, match=message):
         one.observe(decision.features, 2)
+    other.observe(decision.features, None)  # the round took place: it counts as one without a reward
+    assert (one.round, one.decided) == (other.round, other.decided) == (41, 42)
+    before = kit.everything(one)
+    with pytest.raises(InputError, match=r"^Expected features\.shape=\(6,\) == \(5,\)\.$"):
+        one.observe(np.zeros(D + 1), 1.0)
+    assert kit.everything(one) == before
     arms = learned("thompson", rounds=0)
-    with pytest.raises(InputError, match="not to be one on fixed arms"):
+    with pytest.raises(InputError, match="not to be one on fixed arms: it chooses for itself"):
         arms.observe(np.eye(D)[0], 1.0)
     with pytest.raises(InputError, match="not to be one on fixed arms: its draws are paid for"):
-        arms.withdraw(arms.decide(np.eye(D)))
+        arms.consider(np.eye(D))
+    waiting = Policy(policies.settings("lints", {"dimension": D, "rounds": 60}), seed=3, reward_window=2)
+    with pytest.raises(InputError, match="reward_window=2 == 0 to observe"):
+        waiting.observe(decision.features, 1.0)
 
 
-def test_only_the_newest_decision_is_withdrawn():
+def test_observing_counts_an_open_decision_as_the_next_decision_would(kit):
+    """Rounds come one after the other, whoever decides: what was open has had its chance."""
+    one, other = learned("adaprivate-ucb", batch_size=7), learned("adaprivate-ucb", batch_size=7)
+    candidates, features = np.random.default_rng(4).standard_normal((4, D)) / 5, np.full(D, 0.2)
+    late = one.decide(candidates)
+    one.observe(features, 1.0)
+    other.learn(other.decide(candidates), None)
+    other.observe(features, 1.0)
+    assert kit.everything(one) == kit.everything(other)
+    with pytest.raises(InputError, match=r"^Expected decision\.round=40 to be open: round 41 is"):
+        one.learn(late, 1.0)
+    one.observe(features, None)
+    other.observe(features, other.settings.missing)
+    assert kit.everything(one) == kit.everything(other)
+    assert one.decided == 43
+
+
+def test_features_too_long_are_clipped_when_observed():
     policy = learned("lints")
+    clipped = policy.clipped
+    policy.observe(np.full(D, 3.0), 1.0)
+    policy.observe(np.full(D, 0.1), 1.0)
+    assert policy.clipped == clipped + 1
+    policy.advance()
+    short = learned("lints")
+    for features in (np.full(D, 1 / np.sqrt(D)), np.full(D, 0.1)):
+        short.observe(features, 1.0)
+    short.advance()
+    np.testing.assert_allclose(policy.state.learner.root, short.state.learner.root, atol=1e-12)
+
+
+def test_considering_makes_no_decision_but_draws_as_one(kit):
+    policy, twin = learned("lints"), learned("lints")
     candidates = np.eye(D)
-    decision = policy.decide(candidates)
-    policy.withdraw(decision)
+    before = kit.everything(policy)
+    action = policy.consider(candidates)
+    assert type(action) is int
     assert policy.open_decision is None
-    with pytest.raises(InputError, match="to be the newest"):
-        policy.withdraw(decision)
-    other = policy.decide(candidates)
-    with pytest.raises(InputError, match="open decision"):  # of the same round, and taken back
-        policy.learn(decision, 1.0)
-    policy.learn(other, 1.0)
+    after = kit.everything(policy)
+    changed = [place for place, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+    names = [*kit.leaves(policy.state), "streams"]
+    assert {names[place] for place in changed} == {"learner.rotated", "learner.parameter", "streams"}
+    assert twin.decide(candidates).action == action
+    assert policy._engine.rng.tolist() == twin._engine.rng.tolist()
+    opened = policy.decide(candidates)
+    policy.learn(opened, 1.0)
+    policy.consider(candidates)  # counts what is due, as a decision would
+    assert policy.round == policy.decided == 41
+    for bad in (np.zeros((0, D)), np.zeros((2, D + 1)), [[np.nan] * D]):
+        with pytest.raises(InputError, match=r"^Expected candidates"):
+            policy.consider(bad)

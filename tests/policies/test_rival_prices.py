@@ -8,8 +8,7 @@ import pytest
 from scipy.stats import chi2
 
 from adaprivate import policies, privacy
-from adaprivate.policies.core.linear import PARAMETER, STATISTIC, TOTAL
-from adaprivate.policies.core.policy import Policy
+from adaprivate.runtime.policy import Policy
 
 ROUNDS, D = 60, 3
 FALSE_ALARM = 1e-6
@@ -25,19 +24,21 @@ def features(seed):
     return x / np.linalg.norm(x, axis=2, keepdims=True)
 
 
-def released(settings, x, rewards, noise, row):
-    """The row of the state after every round in which something was released: {round: vector}."""
+def released(settings, x, rewards, noise, field):
+    """This field of the state after every round in which something was released: {round: vector}."""
     policy = Policy(settings, seed=0, source=None)
-    policy.state = settings.start(noise)
-    found, before = {}, policy.state.vectors[row].copy()
+    policy._engine._state = settings.start(noise)
+    value = getattr(getattr(policy.state, "learner", policy.state), field)
+    found, before = {}, value.copy()
     for t in range(ROUNDS):
         policy.learn(policy.decide(x[t]), float(rewards[t]))
-        if (policy.state.vectors[row] != before).any():
-            found[t + 1] = before = policy.state.vectors[row].copy()
+        policy.advance()
+        if (value != before).any():
+            found[t + 1] = before = value.copy()
     return found
 
 
-def neighbours(settings, x, changed, row):
+def neighbours(settings, x, changed, field):
     """What is released, with the same noise, of two streams that differ in one reward: the rounds, and the differences."""
     rewards = np.random.default_rng(9).uniform(0.2, 0.8, ROUNDS)
     rewards[changed] = 1.0
@@ -45,9 +46,9 @@ def neighbours(settings, x, changed, row):
     other[changed] = 0.0
     table = settings.noise_tables([0])[0]
     silent = np.zeros_like(table) + 0.001 * np.arange(1, len(table) + 1)[:, None]  # alike in both, so that a release shows
-    one, two = (released(settings, x, r, silent, row) for r in (rewards, other))
+    one, two = (released(settings, x, r, silent, field) for r in (rewards, other))
     assert list(one) == list(two)  # no boundary depends on a reward
-    ones = released(settings, x, rewards, silent + 1, row)
+    ones = released(settings, x, rewards, silent + 1, field)
     gains = np.array([ones[t][0] - one[t][0] for t in one])  # what the policy multiplies its noise by
     return list(one), np.array([one[t] - two[t] for t in one]), gains
 
@@ -65,14 +66,14 @@ SUMS = [
 def test_a_reward_enters_one_release_of_a_sum(name, options, changed):
     """And moves it by the length of its features, at most 1: with noise of 1 / mu that is the price."""
     settings = made(name, **options)
-    rounds, moves, _ = neighbours(settings, features(3), changed, STATISTIC)
+    rounds, moves, _ = neighbours(settings, features(3), changed, "statistic")
     if name != "coreset-elimination":
         moves = np.diff(moves, axis=0, prepend=0)  # running sums: the noise of each release is that of its increment
     sizes = np.linalg.norm(moves, axis=1)
     hit = [t > changed for t in rounds].index(True)
     assert sizes[hit] == pytest.approx(1.0)
     assert np.delete(sizes, hit) == pytest.approx(0.0, abs=1e-12)
-    assert settings.price().mu == pytest.approx(1 / settings.noise_multiplier)
+    assert settings.plan.price().mu == pytest.approx(1 / settings.noise_multiplier)
 
 
 ESTIMATES = [
@@ -90,7 +91,7 @@ def test_estimates_released_again_cost_what_they_move(name, options, releases):
     std = settings.noise_multiplier * math.sqrt(parts)
     spent = []
     for changed in (0, 13, 37):
-        _, moves, gains = neighbours(settings, features(4), changed, PARAMETER)
+        _, moves, gains = neighbours(settings, features(4), changed, "parameter")
         sizes = np.linalg.norm(moves, axis=1) / gains
         assert sizes.max() <= 1 + 1e-9  # the noise covers the worst direction
         assert (sizes > 1e-9).sum() == (releases or len(sizes) - np.argmax(sizes > 1e-9))
@@ -103,7 +104,7 @@ def test_estimates_released_again_cost_what_they_move(name, options, releases):
 
 def spent_by_a_tree(settings, x, changed):
     """Squares of what a reward moves in each node's noise at sensitivity 1 / least eigenvalue, and l1 moves times t."""
-    rounds, moves, _ = neighbours(settings, x, changed, PARAMETER)
+    rounds, moves, _ = neighbours(settings, x, changed, "parameter")
     d = settings.dimension
     theta = {0: np.zeros(d), **dict(zip(rounds, moves, strict=True))}
     squares, weighted, A = 0.0, 0.0, settings.ridge * np.eye(d)
@@ -148,9 +149,10 @@ def test_a_message_moves_by_at_most_three_over_root_two():
 
     def message(x, reward):
         policy = Policy(settings, seed=0, source=None)
-        policy.state = settings.start(silent)
+        policy._engine._state = settings.start(silent)
         policy.learn(policy.decide(x[None, :]), reward)
-        return np.concatenate([policy.state.vectors[TOTAL], policy.state.memory[np.triu_indices(D)]])
+        policy.advance()
+        return np.concatenate([policy.state.statistic, policy.state.gram[np.triu_indices(D)]])
 
     rng = np.random.default_rng(6)
     largest = settings.participation.change
@@ -247,4 +249,5 @@ def test_releases_never_exceed_their_bound(growth, ridge):
         logdet = np.linalg.slogdet(A / ridge)[1]
         if logdet > at_release + math.log1p(growth) + 1e-12:
             at_release, count = logdet, count + 1
-    assert policy.state.counts[1] == count <= settings.releases
+    policy.advance()
+    assert policy.state.scalars[0]["releases"] == count <= settings.releases

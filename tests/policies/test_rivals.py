@@ -8,8 +8,7 @@ import pytest
 
 from adaprivate import policies
 from adaprivate.check import InputError
-from adaprivate.policies.core.linear import PARAMETER
-from adaprivate.policies.core.policy import Policy
+from adaprivate.runtime.policy import Policy
 
 ROUNDS, D, ARMS = 240, 4, 5
 
@@ -29,23 +28,29 @@ def made(name, seed, *, silent=False, **options):
     policy = Policy(settings, seed=seed, source=None)
     noise = settings.noise_tables([seed])[0]
     noise = np.zeros_like(noise) if silent else noise
-    policy.state = settings.start(noise)
+    policy._engine._state = settings.start(noise)
     return policy, noise
 
 
 def agree(policy, reference, seed, catalogue=0):
     """Both play the same rounds: the same action every time and the same estimate behind it."""
     candidates, rewards = world(seed, catalogue)
+
+    def same_estimate():
+        theta = reference.theta
+        np.testing.assert_allclose(policy.state.parameter, theta, rtol=0, atol=1e-8 * (1 + np.abs(theta).max()))
+
     kinds = set()
     for t in range(ROUNDS):
         decision = policy.decide(candidates[t])
+        same_estimate()  # the round before has been counted now
         action = reference.choose(candidates[t])
         assert decision.action == action, f"round {t}"
         policy.learn(decision, float(rewards[t, action]))
         reference.learn(candidates[t, action], rewards[t, action])
-        theta = reference.theta
-        np.testing.assert_allclose(policy.state.vectors[PARAMETER], theta, rtol=0, atol=1e-8 * (1 + np.abs(theta).max()))
         kinds.add(action)
+    policy.finish()
+    same_estimate()
     assert len(kinds) > 2
 
 
@@ -285,9 +290,10 @@ def test_local_eigenvalues_below_the_shift_are_raised_to_it():
     noise[0, D:] = np.where(np.equal(*np.triu_indices(D)), -1e6, 0.0)  # far beyond what the shift covers
     candidates, _ = world(26)
     policy.learn(policy.decide(candidates[0]), 1.0)
+    policy.advance()
     s = policy.settings
     g = s.sigma * (4 * math.sqrt(D) + 2 * math.log(2 * s.rounds / s.confidence))
-    np.testing.assert_allclose(policy.state.frozen @ policy.state.frozen.T, np.eye(D) / g, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(policy.state.root @ policy.state.root.T, np.eye(D) / g, rtol=1e-9, atol=1e-15)
 
 
 REFUSALS = [
@@ -366,5 +372,6 @@ def test_runs_too_short_to_release_anything_still_run():
         policy = Policy(settings, seed=1, source=None)
         for t in range(3):
             policy.learn(policy.decide(candidates[t]), float(rewards[t, 0]))
-        assert not policy.state.vectors[PARAMETER].any()
+        policy.advance()
+        assert not policy.state.parameter.any()
         assert settings.guarantee().epsilon <= settings.epsilon

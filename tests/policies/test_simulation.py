@@ -11,7 +11,7 @@ import pytest
 from adaprivate import environments, policies, simulation
 from adaprivate.compiled import below, streams
 from adaprivate.policies.core.dispatch import selects, updates
-from adaprivate.policies.core.linear import BATCH, ROUND, STATISTIC
+from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import episode, run_all, run_one, simulate
 
 WORLD = environments.environment("synthetic", {"dimension": 5, "arms": 30, "candidates": 4})
@@ -24,6 +24,10 @@ def made(name, rounds=80, **options):
     return policies.settings(name, {"dimension": 5, "rounds": rounds, **options})
 
 
+def leaves(state):
+    return [leaf for part in state for leaf in leaves(part)] if isinstance(state, tuple) else [state]
+
+
 def same(one, two):
     """Two runs agree in every bit, their time excepted."""
     assert (one.seed, one.reward, one.regret, one.best, one.random) == (
@@ -34,7 +38,8 @@ def same(one, two):
         two.random,
     )
     assert np.array_equal(one.curve, two.curve)
-    assert all(np.array_equal(a, b) for a, b in zip(one.state, two.state, strict=True))
+    assert type(one.state) is type(two.state)
+    assert [leaf.tolist() for leaf in leaves(one.state)] == [leaf.tolist() for leaf in leaves(two.state)]
 
 
 def all_same(one, two):
@@ -72,7 +77,7 @@ def test_neither_chunks_nor_other_seeds_matter(noise, monkeypatch):
 def test_other_seeds_are_other_worlds_and_other_noise():
     one, two = run_all([made("adaprivate-ts")], WORLD, [0, 1])[0]
     assert one.best != two.best
-    assert not np.array_equal(one.state.noise, two.state.noise)
+    assert not np.array_equal(one.state.book.noise, two.state.book.noise)
 
 
 class Recorder(NamedTuple):
@@ -207,7 +212,7 @@ def test_runs_add_up(replay):
     settings = made("random", 60)
     run = run_one(settings, WORLD, 8, settings.noise_tables([8])[0], points=20)
     candidates, means, rewards = replay(WORLD, 8, 60)
-    player = policies.policy.Policy(settings, seed=8, source=None)
+    player = Policy(settings, seed=8)
     actions = []
     for t in range(60):
         actions.append(player.decide(candidates[t]).action)
@@ -248,6 +253,8 @@ def test_growing_batches_end_and_the_unfinished_one_is_never_released():
     assert made("adaprivate-ts", 130, schedule="growing", batch_size=10).ends.tolist() == [10, 25, 47, 80, 130]
     assert made("adaprivate-ts", 130, batch_size=40).ends.tolist() == [40, 80, 120]
     runs = [run_one(settings, WORLD, 2, settings.noise_tables([2])[0]) for settings in (long, short)]
-    assert [run.state.counts[BATCH] for run in runs] == [4, 4]
-    assert [run.state.counts[ROUND] for run in runs] == [129, 80]
-    assert np.array_equal(runs[0].state.vectors[STATISTIC], runs[1].state.vectors[STATISTIC])
+    assert [run.state.learner.scalars[0]["batch"] for run in runs] == [4, 4]
+    assert [run.state.book.scalars[0]["batch"] for run in runs] == [4, 4]
+    assert [run.state.learner.scalars[0]["round"] for run in runs] == [129, 80]
+    assert np.array_equal(runs[0].state.learner.statistic, runs[1].state.learner.statistic)
+    assert np.array_equal(runs[0].state.book.sums, runs[1].state.book.sums)  # what is never released is not kept

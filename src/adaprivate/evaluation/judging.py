@@ -14,10 +14,10 @@ from adaprivate.evaluation.estimators import ESTIMATORS, Estimate, Sample, estim
 from adaprivate.evaluation.release import RELEASED, capped, release, together
 from adaprivate.evaluation.replay import acceptance, replay
 from adaprivate.mechanisms import Secure
-from adaprivate.policies.core.policy import Policy
+from adaprivate.mechanisms.plan import BatchPlan, RewardPlan
 from adaprivate.policies.core.propensities import choice_probabilities
-from adaprivate.policies.core.releasing import ReleasingSettings
 from adaprivate.privacy import Guarantee
+from adaprivate.runtime.policy import Policy
 
 NEEDS_PROPENSITIES = ("ips", "snips", "dr")
 _CHUNK = 20_000_000
@@ -50,6 +50,7 @@ def learn_from(policy: Policy, log: Decisions) -> None:
     """Let the policy learn from what was chosen and earned, row by row, whoever chose it."""
     for features, reward in zip(log.chosen, log.rewards.tolist(), strict=True):
         policy.observe(features, reward)
+    policy.finish()
 
 
 def judge(
@@ -88,11 +89,12 @@ def judge(
     check.expect(
         not fixed, "policy", policy, "to choose by features (on fixed arms: unit vectors), not a policy on fixed arms"
     )
+    releases = isinstance(getattr(settings, "plan", None), BatchPlan | RewardPlan)
     if release_epsilon is not None:
         check.expect(estimator in RELEASED, "estimator", estimator, f"in {{{', '.join(RELEASED)}}} to be released")
-        private = isinstance(settings, ReleasingSettings) or settings.name == "random"
+        private = releases or settings.name == "random"
         check.expect(private, "policy", policy, "to be private with exact noise for an estimate to be released")
-    exact = release_epsilon is not None and isinstance(settings, ReleasingSettings)
+    exact = release_epsilon is not None and releases
     player = Policy(settings, seed=None if exact else seed, source=Secure() if exact else None)
     if replayed:
         accepted = replay(player, log, rounds=max(learned, 1), seed=seed)

@@ -12,8 +12,8 @@ from adaprivate import check
 from adaprivate.check import Array
 from adaprivate.compiled import streams
 from adaprivate.evaluation.decisions import Decisions
-from adaprivate.policies.core.policy import Policy
 from adaprivate.purposes import Purpose
+from adaprivate.runtime.policy import Policy
 
 
 def acceptance(log: Decisions) -> float:
@@ -35,15 +35,14 @@ def replay(policy: Policy, log: Decisions, *, rounds: int, seed: int = 0, learn:
         kept = uniform * log.propensities <= log.propensities.min()
     accepted: list[int] = []
     for row in np.flatnonzero(kept).tolist():
-        decision = policy.decide(log.offered(row))
-        agrees = decision.action == log.actions[row]
-        if agrees and learn:
-            policy.learn(decision, float(log.rewards[row]))
-        else:
-            policy.withdraw(decision)
-        if not agrees:
+        offered = log.offered(row)
+        action = policy.consider(offered)
+        if action != log.actions[row]:
             continue
+        if learn:
+            policy.observe(offered[action], float(log.rewards[row]))
         accepted.append(row)
         if len(accepted) == rounds:
             break
+    policy.finish()
     return np.array(accepted, dtype=np.int64)

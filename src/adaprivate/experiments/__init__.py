@@ -1,6 +1,6 @@
 """Published claims, recomputed: one file per table, figure or set of statements.
 
-An experiment is one module of this package with
+An experiment is one module, of this package or of anyone's (docs/extending.md), with
 
     SOURCE     the paper, table or section
     PAPER      the printed values, {(row, column): value}
@@ -17,15 +17,14 @@ It is then found by ``adaprivate reproduce NAME`` and ``adaprivate list experime
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from adaprivate import check
+from adaprivate.registry import Registry, file_name, has
 
 VERDICTS = ("agrees", "differs", "unsound-as-published", "not-in-paper")
 Row = dict[str, Any]
@@ -78,13 +77,21 @@ def _load(module: ModuleType, name: str) -> Experiment:
     return Experiment(name, module.SOURCE, about, module.SETTINGS, module.run, seeds, module.compare, plot, quick, kept)
 
 
+def _offers(module: ModuleType) -> dict[str, Experiment]:
+    if not has(module, "SOURCE", "SETTINGS", "run", "compare"):
+        return {}
+    name = file_name(module.__name__)
+    return {name: _load(module, name)}
+
+
+_registry = Registry("experiments", __name__, _offers, by_file=True)
+
+
 def names() -> list[str]:
     """Every experiment, by name."""
-    found = (module.name for module in pkgutil.iter_modules(__path__))
-    return sorted(name.replace("_", "-") for name in found if not name.startswith("_"))
+    return _registry.names()
 
 
 def experiment(name: str) -> Experiment:
     """The experiment of this name."""
-    check.one_of("experiment", name, names())
-    return _load(importlib.import_module(f"{__name__}.{name.replace('-', '_')}"), name)
+    return _registry.find(name)

@@ -16,16 +16,16 @@ DELTA = 1e-6
 PAPER_SEEDS = 10
 
 
-def _counts(state: Any) -> Array:
+def _scalars(state: Any) -> Array:
     """All that is kept of a state: some hold a noise for every round."""
-    counts: Array = state.counts.copy()
-    return counts
+    scalars: Array = getattr(state, "learner", state).scalars.copy()
+    return scalars
 
 
 def on_arms(setting: Mapping[str, Any], seeds: int) -> Row:
     """The setting's policy, on Bernoulli arms for 100,000 rounds where it says nothing else, and its true epsilon."""
     whole = {"environment": "bernoulli-arms", "rounds": ROUNDS, **setting}
-    return {**measured(whole, seeds, keep=_counts), "true_epsilon": true_epsilon(whole)}
+    return {**measured(whole, seeds, keep=_scalars), "true_epsilon": true_epsilon(whole)}
 
 
 def regret_cells(rows: Sequence[Row]) -> list[Cell]:

@@ -76,7 +76,7 @@ def run(setting: Mapping[str, Any], seeds: int) -> Row:
         for options in ({"epsilon": 1.0}, _ZERO_NOISE)
     ]
     private, silent = run_all(policies, place, range(seeds))
-    inverses = [np.linalg.eigvalsh(played.state.root @ played.state.root.T) for played in private]
+    inverses = [np.linalg.eigvalsh(played.state.learner.root @ played.state.learner.root.T) for played in private]
     return {
         **setting,
         "trace": np.array([ROUNDS**2 * (values**2).sum() for values in inverses]),

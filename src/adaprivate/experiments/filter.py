@@ -17,7 +17,6 @@ import numpy as np
 from adaprivate import privacy
 from adaprivate.experiments import Cell, Row
 from adaprivate.experiments._arms import ARMS, DELTA, at_most, on_arms, regret_cells
-from adaprivate.policies.arms.sampling import COMMITTED
 from adaprivate.simulation import mean_sem
 
 SOURCE = "ours, beside Ou, Avella Medina & Cummings 2024, Sec 5 and Appendix D"
@@ -94,7 +93,7 @@ run = on_arms
 def wrong_commitments(row: Row) -> tuple[float, float | None]:
     """The share of runs that committed to an arm that is not the best, and its standard error."""
     best = {"bernoulli": 0, "exponential": 0, "close arms": 2}[row["column"].partition(",")[0]]
-    return mean_sem([float(run.state[COMMITTED] not in (-1, best)) for run in row["runs"]])
+    return mean_sem([float(run.state["committed"][0] not in (-1, best)) for run in row["runs"]])
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:

@@ -20,7 +20,6 @@ import numpy as np
 from adaprivate.experiments import Cell, Row
 from adaprivate.experiments._measured import ROUNDS, beside_linucb, paired_points
 from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, plot_regret
-from adaprivate.policies.core.linear import FORCED_ROUNDS
 from adaprivate.simulation import mean_sem
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 6.2"
@@ -48,8 +47,8 @@ SETTINGS: list[Mapping[str, Any]] = [
 
 def _ending(state: Any) -> dict[str, float]:
     """What is asked of a run's last state; the least eigenvalue is that of A, from the root S of its inverse."""
-    least = float(np.linalg.svd(state.root, compute_uv=False)[0] ** -2)
-    return {"forced rounds": float(state.counts[FORCED_ROUNDS]), "least eigenvalue": least}
+    least = float(np.linalg.svd(state.learner.root, compute_uv=False)[0] ** -2)
+    return {"forced rounds": float(state.learner.scalars[0]["forced_rounds"]), "least eigenvalue": least}
 
 
 def run(setting: Mapping[str, Any], seeds: int) -> Row:

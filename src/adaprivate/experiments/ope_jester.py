@@ -25,7 +25,7 @@ from adaprivate.evaluation.estimators import estimate
 from adaprivate.evaluation.judging import learn_from, sample_for
 from adaprivate.experiments import Cell, Row
 from adaprivate.experiments._logged import rounds_of, true_value, uniform_log
-from adaprivate.policies.core.policy import Policy
+from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import mean_sem, policy_settings
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 4.7, Jester"

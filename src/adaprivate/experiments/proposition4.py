@@ -24,7 +24,6 @@ from adaprivate.experiments import Cell, Row
 from adaprivate.experiments._synthetic import PAPER_SEEDS, cell
 from adaprivate.policies.adaprivate.ts import AdaPrivateTSSettings
 from adaprivate.policies.core.dispatch import select, update
-from adaprivate.policies.core.linear import PARAMETER
 from adaprivate.purposes import Purpose
 from adaprivate.simulation import mean_sem
 
@@ -64,7 +63,7 @@ def run(setting: Mapping[str, Any], seeds: int) -> Row:
     for i, noise in enumerate(policy.noise_tables(range(replicas))):
         state = policy.start(noise)
         learn_and_sample(state, features, rewards, streams(i, Purpose.EXPLORATION, Purpose.CHOICE))
-        samples[i] = state.vectors[PARAMETER]
+        samples[i] = state.learner.parameter
     design = policy.ridge * np.eye(DIMENSION) + features.T @ features
     strategy = mechanisms.strategy(setting["noise"], setting["batches"])
     factor = float((strategy.sensitivity() * strategy.prefix_std()[-1]) ** 2)

@@ -1,30 +1,29 @@
 """Releases that price themselves.
 
-A mechanism is one file of this package with ``EXAMPLES``: functions that build a small one from a noise source. It is then
-found, listed and tested with no other edit (CONTRIBUTING.md).
+A mechanism is one file, of this package or of anyone's (docs/extending.md), with ``EXAMPLES``: functions that build a small
+one from a noise source. It is then found, listed and tested with no other edit.
 """
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable
-from functools import lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adaprivate import check
 from adaprivate.mechanisms.base import Mechanism
 from adaprivate.mechanisms.catalogue import Shape, ShapedPrefixSum, error_weight
-from adaprivate.mechanisms.contributions import Collector, EventSum, UserSum
+from adaprivate.mechanisms.contributions import Collector, UserSum
 from adaprivate.mechanisms.gaussian import Gaussian
 from adaprivate.mechanisms.laplace import Laplace
 from adaprivate.mechanisms.noise import Noise, Secure, Simulated
 from adaprivate.mechanisms.noisy_max import NoisyMax
 from adaprivate.mechanisms.prefix import PrefixSum, Strategy
 from adaprivate.mechanisms.symmetric import GramSum, SymmetricGaussian, gram_rows
+from adaprivate.mechanisms.units import EventSum
 from adaprivate.mechanisms.wishart import Wishart
+from adaprivate.registry import Registry
 
 if TYPE_CHECKING:
     from adaprivate.mechanisms.calibration import Calibration
@@ -65,29 +64,34 @@ class Example(NamedTuple):
     build: Callable[[Noise], Mechanism]
 
 
-def _modules() -> list[ModuleType]:
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return [importlib.import_module(f"{__name__}.{name}") for name in names]
+class _Found(NamedTuple):
+    example: Example
+    strategy: type[Strategy] | None
 
 
-def examples() -> list[Example]:
-    """Every mechanism of the package, found by its EXAMPLES."""
-    found = []
-    for module in _modules():
-        for build in getattr(module, "EXAMPLES", ()):
-            mechanism = build(Simulated(0))
-            subject = mechanism.strategy if isinstance(mechanism, PrefixSum) else mechanism
-            summary = (inspect.getdoc(type(subject)) or "").partition("\n")[0]
-            found.append(Example(subject.name, summary, module.__name__, build))
+def _offers(module: ModuleType) -> dict[str, _Found]:
+    found = {}
+    builders: list[Callable[[Noise], Mechanism]] = [build for build in getattr(module, "EXAMPLES", ()) if callable(build)]
+    for build in builders:
+        mechanism = build(Simulated(0))
+        subject = mechanism.strategy if isinstance(mechanism, PrefixSum) else mechanism
+        summary = (inspect.getdoc(type(subject)) or "").partition("\n")[0]
+        strategy = type(subject) if isinstance(subject, Strategy) else None
+        found[subject.name] = _Found(Example(subject.name, summary, module.__name__, build), strategy)
     return found
 
 
-@lru_cache(maxsize=1)
+_registry = Registry("mechanisms", __name__, _offers)
+
+
+def examples() -> list[Example]:
+    """Every mechanism, found by its EXAMPLES."""
+    return [found.example for found in _registry.values()]
+
+
 def strategies() -> dict[str, type[Strategy]]:
     """Every way to correlate the noise of running sums, by name."""
-    built = [example.build(Simulated(0)) for example in examples()]
-    found = [type(mechanism.strategy) for mechanism in built if isinstance(mechanism, PrefixSum)]
-    return {kind.name: kind for kind in found}
+    return {found.example.name: found.strategy for found in _registry.values() if found.strategy is not None}
 
 
 def strategy(name: str, steps: int) -> Strategy:

@@ -32,7 +32,7 @@ class ArmSampler:
     def add(self, features: Floats, reward: float) -> None:
         """Count a reward (0 to 1) of the arm whose unit vector this is."""
         arm = int(np.argmax(features))
-        self._sums[arm] += math.floor(check.real("reward", reward, at_least=0, at_most=1) * 2**EVENT_BITS)
+        self._sums[arm] += math.floor(check.reward(reward) * 2**EVENT_BITS)
         self._pulls[arm] += 1
 
     def samples(self) -> Floats:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from adaprivate import check, privacy
 from adaprivate.check import Array, Floats
 from adaprivate.mechanisms.contributions import Collector
-from adaprivate.mechanisms.noise import Noise
+from adaprivate.mechanisms.noise import Noise, Secure
 from adaprivate.privacy import Guarantee, Participation, Price
 
 
@@ -76,7 +76,8 @@ class Mechanism(ABC):
 
         With simulated noise the statement says that it speaks of exact noise in its place.
         """
-        own = {"exact-noise", "secret-noise"} if self.noise.exact else set()
+        secure = type(self.noise) is Secure  # a subclass may draw anything
+        own = {"exact-noise", "secret-noise"} if secure else set()
         if collector is not None:
             check.kind("collector", collector, Collector)
             self._match(collector)
@@ -87,5 +88,5 @@ class Mechanism(ABC):
             delta,
             enforced=own,
             conditions=("secret-noise", "exact-noise"),
-            simulated=not self.noise.exact,
+            simulated=not secure,
         )

@@ -15,7 +15,7 @@ from scipy.linalg import toeplitz
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from adaprivate import check, privacy
+from adaprivate import blas, check, privacy
 from adaprivate.check import Array, Floats
 from adaprivate.mechanisms.noise import COEFFICIENT_BITS, Noise
 from adaprivate.mechanisms.prefix import PrefixSum, Strategy, weighted, zeros
@@ -124,6 +124,7 @@ def _geometric(losses: Floats, terms: int) -> Floats:
 
 
 @lru_cache(maxsize=256)
+@blas.one_thread()
 def _fit(steps: int, buffers: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Thetas in (0, 1) and positive omegas with sum below 1, so that C falls; whole multiples of 2^-40."""
 

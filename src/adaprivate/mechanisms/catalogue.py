@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from adaprivate import check, privacy
+from adaprivate import blas, check, privacy
 from adaprivate.check import Array, Floats
 from adaprivate.mechanisms.base import Mechanism
-from adaprivate.mechanisms.contributions import EventSum
 from adaprivate.mechanisms.independent import Independent
 from adaprivate.mechanisms.noise import Noise
 from adaprivate.mechanisms.prefix import NoisyRows, PrefixSum, Strategy
 from adaprivate.mechanisms.symmetric import symmetric
+from adaprivate.mechanisms.units import EventSum
 from adaprivate.privacy import Participation, Price
 
 _FLOOR = 1e-6
@@ -106,6 +106,7 @@ def _cost(shape: Shape, to_error: Floats) -> float:
     return float(np.sum((to_error @ shape.root) ** 2))
 
 
+@blas.one_thread()
 def _least_trace(y: Floats, enough: float, known: float) -> tuple[float, Floats]:
     """A lower bound on the least tr V with y_i' V^-1 y_i <= 1, and a square root of a nearly best V (up to a factor).
 

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from copy import copy
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from adaprivate import check
 from adaprivate.check import Array, Floats
 from adaprivate.mechanisms.noise import EVENT_BITS, Noise
-from adaprivate.privacy import Participation, UserLedger, events, users
+from adaprivate.privacy import Participation, UserLedger, users
 
 _REWARD_BITS = 30
 
 
-class Shape(Protocol):
+class Coordinates(Protocol):
     """A public change of coordinates under which every playable feature vector has norm at most 1."""
 
     @property
@@ -53,8 +54,30 @@ class Collector(ABC):
         """The sum, ready for ``release``; the next one starts empty."""
 
 
-class _Contribution:
-    def __init__(self, dimension: int, noise: Noise, centre: float, shape: Shape | None) -> None:
+class EventCollector(Collector):
+    """A collector that a book can keep: it takes events, and can be copied and stored."""
+
+    @abstractmethod
+    def count(self, event: Any) -> bool:
+        """Take in one event (:class:`adaprivate.mechanisms.units.Event`); False if the bounds let nothing of it in."""
+
+    @abstractmethod
+    def copy(self) -> Self:
+        """One with the same contents that shares nothing with this one."""
+
+    @abstractmethod
+    def state(self) -> Any:
+        """Everything that was collected, in plain values and arrays: private."""
+
+    @abstractmethod
+    def restore(self, state: Any) -> None:
+        """Continue from an earlier :meth:`state`."""
+
+
+class Contribution:
+    """What one event adds to a sum, its bounds enforced; in whole numbers of the grid for exact noise."""
+
+    def __init__(self, dimension: int, noise: Noise, centre: float, shape: Coordinates | None) -> None:
         self.dimension = check.whole("dimension", dimension, at_least=1)
         check.kind("noise", noise, Noise)
         self.exact = noise.exact
@@ -67,14 +90,16 @@ class _Contribution:
 
     @property
     def enforces(self) -> tuple[str, ...]:
+        """The conditions that hold of every contribution."""
         return ("reward-range", "feature-norm", *(("catalogue",) if self.shape is not None else ()))
 
     def zero(self) -> Array:
+        """The empty sum."""
         return np.full(self.dimension, 0, dtype=object) if self.exact else np.zeros(self.dimension)
 
     def __call__(self, features: object, reward: object) -> Array:
         x = check.floats("features", features, (self.dimension,))
-        value = check.real("reward", reward, at_least=0, at_most=1)
+        value = check.reward(reward)
         if self.shape is not None:
             x = self.shape.whiten(x)
         norm = float(np.linalg.norm(x))
@@ -87,53 +112,15 @@ class _Contribution:
         while sum(entry * entry for entry in integers) > 4**EVENT_BITS:
             integers = [entry - (entry > 0) + (entry < 0) for entry in integers]
         weight = math.floor(value * 2**_REWARD_BITS) - self._grid_centre
-        return np.array([_towards_zero(weight * entry, 2**_REWARD_BITS) for entry in integers], dtype=object)
+        return np.array([towards_zero(weight * entry, 2**_REWARD_BITS) for entry in integers], dtype=object)
 
 
-def _towards_zero(numerator: int, denominator: int) -> int:
+def towards_zero(numerator: int, denominator: int) -> int:
+    """The quotient, its fraction dropped."""
     return numerator // denominator if numerator >= 0 else -(-numerator // denominator)
 
 
-class EventSum(Collector):
-    """The sum over one batch of events, for event-level privacy."""
-
-    def __init__(self, dimension: int, *, noise: Noise, centre: float = 0.0, shape: Shape | None = None) -> None:
-        self._contribution = _Contribution(dimension, noise, centre, shape)
-        self.exact, self.coordinates = noise.exact, shape
-        self._total = self._contribution.zero()
-
-    def add(self, features: object, reward: object) -> None:
-        """Count one event."""
-        self._total = self._total + self._contribution(features, reward)
-
-    def take(self) -> Array:
-        """The batch's sum, ready for ``release``; the next batch starts empty."""
-        total, self._total = self._total, self._contribution.zero()
-        return total
-
-    def state(self) -> Array:
-        """The sum so far: private."""
-        return self._total.copy()
-
-    def restore(self, state: Array) -> None:
-        """Continue from an earlier :meth:`state`."""
-        check.expect(np.shape(state) == self._total.shape, "state.shape", np.shape(state), f"== {self._total.shape}")
-        self._total = np.array(state, dtype=self._total.dtype)
-
-    @property
-    def enforces(self) -> tuple[str, ...]:
-        return self._contribution.enforces
-
-    def reach(self, neighbours: str) -> Participation:
-        return events()
-
-    @property
-    def clipped(self) -> int:
-        """How many feature vectors were too long and were clipped."""
-        return self._contribution.clipped
-
-
-class UserSum(Collector):
+class UserSum(EventCollector):
     """The sum over one batch of per-user contributions, each clipped to norm ``clip``, for user-level privacy.
 
     A user enters at most ``batches`` batches, ``separation`` apart; further events are dropped.
@@ -148,9 +135,9 @@ class UserSum(Collector):
         batches: int,
         separation: int = 1,
         centre: float = 0.0,
-        shape: Shape | None = None,
+        shape: Coordinates | None = None,
     ) -> None:
-        self._contribution = _Contribution(dimension, noise, centre, shape)
+        self._contribution = Contribution(dimension, noise, centre, shape)
         self.exact, self.coordinates = noise.exact, shape
         self.clip = check.real("clip", clip, above=2.0**-EVENT_BITS)
         self.ledger = UserLedger(batches, separation)
@@ -166,6 +153,17 @@ class UserSum(Collector):
             return False
         self._users[user] = self._users.get(user, self._contribution.zero()) + contribution
         return True
+
+    def count(self, event: Any) -> bool:
+        if event.user is None:
+            raise check.InputError("Expected user to be given with every event: this plan protects people.")
+        return self.add(event.user, event.features, event.reward)
+
+    def copy(self) -> Self:
+        twin = copy(self)
+        twin._contribution, twin.ledger = copy(self._contribution), UserLedger(self.ledger.batches, self.ledger.separation)
+        twin.restore(self.state())
+        return twin
 
     def take(self) -> Array:
         """The batch's sum of clipped contributions, ready for ``release``; the next batch starts empty."""
@@ -185,7 +183,7 @@ class UserSum(Collector):
         if square <= bound * bound:
             return vector
         length = math.isqrt(square) + 1
-        return np.array([_towards_zero(entry * bound, length) for entry in vector], dtype=object)
+        return np.array([towards_zero(entry * bound, length) for entry in vector], dtype=object)
 
     @property
     def clipped(self) -> int:
@@ -200,13 +198,13 @@ class UserSum(Collector):
         return users(self.clip, self.ledger.batches, neighbours, self.ledger.separation)
 
     def state(self) -> dict[str, object]:
-        """Everything, for storage: private."""
         waiting = {user: [str(v) if self.exact else float(v) for v in vector] for user, vector in self._users.items()}
         return {"batch": self.batch, "dropped": self.dropped, "ledger": self.ledger.state(), "users": waiting}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Continue from an earlier :meth:`state`."""
-        check.expect(isinstance(state, dict) and "ledger" in state, "state", state, "to be what state() gave")
+        check.expect(
+            isinstance(state, dict) and "ledger" in state, "state", type(state).__name__, "to be what state() gave"
+        )
         self.ledger.restore(state["ledger"])
         self.batch, self.dropped = int(state["batch"]), int(state["dropped"])
         kind, convert = (object, int) if self.exact else (np.float64, float)

@@ -6,9 +6,11 @@ from abc import abstractmethod
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
+from adaprivate import blas, check, privacy
 from adaprivate.check import Array, Floats
-from adaprivate.mechanisms.prefix import Strategy, grid_integers, weighted, zeros
+from adaprivate.mechanisms.prefix import Strategy, grid_integers, on_grid, weighted, zeros
 
 
 class HistoryState(NamedTuple):
@@ -49,3 +51,32 @@ class History(Strategy):
             row = self.row(step)
             C[step, step + 1 - len(row) : step + 1] = row[::-1]
         return C
+
+
+class Dense(History):
+    """Any lower-triangular C with a positive diagonal, as a matrix: what a fit found, or what was stored of it."""
+
+    name = "dense"
+
+    def __init__(self, matrix: Floats) -> None:
+        C = check.floats("matrix", matrix, (None, len(matrix)))
+        sound = len(C) > 0 and bool((on_grid(C) == C).all() and (np.triu(C, 1) == 0).all() and (np.diag(C) > 0).all())
+        check.expect(sound, "matrix", f"{C.shape}", "to be lower triangular, on the grid, with a positive diagonal")
+        self._hold(C)
+
+    def _hold(self, C: Floats) -> None:
+        self.steps, self._C = len(C), C
+
+    def row(self, step: int) -> Floats:
+        return self._C[step, step::-1]
+
+    def sensitivity(self, batches: int = 1, separation: int = 1) -> float:
+        return privacy.matrix_sensitivity(self._C, batches, separation)
+
+    @blas.one_thread()
+    def prefix_std(self) -> Floats:
+        running = solve_triangular(self._C.T, np.triu(np.ones_like(self._C)))
+        return np.asarray(np.sqrt((running * running).sum(axis=0)))
+
+    def matrix(self) -> Floats:
+        return self._C.copy()

@@ -18,9 +18,9 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.optimize import minimize
 
-from adaprivate import check, privacy
+from adaprivate import blas, check
 from adaprivate.check import Floats
-from adaprivate.mechanisms.history import History
+from adaprivate.mechanisms.history import Dense
 from adaprivate.mechanisms.noise import Noise
 from adaprivate.mechanisms.prefix import PrefixSum, on_grid
 from adaprivate.mechanisms.toeplitz import square_root
@@ -76,6 +76,7 @@ class Reader:
         with_theta = g[:, None] * self.correlation / self.prior_precision
         return with_theta * g + np.diag(self.noise_variance * g), with_theta
 
+    @blas.one_thread()
     def weights(self, C: Floats, row_std: float) -> Floats:
         """Row k: the weights w_k of the rows released up to batch k."""
         sums, with_theta = self.moments
@@ -89,7 +90,7 @@ class Reader:
         return np.asarray(1 / self.prior_precision - np.einsum("ki,ik->k", weights, C @ self.moments[1]))
 
 
-class Informative(History):
+class Informative(Dense):
     """The lower-triangular C that lets a Gaussian reader earn the most: the largest sum of served_k sqrt(e_k).
 
     ``reader`` says what the rows are for and ``row_std`` how noisy each will be, once C's columns have norm 1; fitted for
@@ -103,23 +104,11 @@ class Informative(History):
         check.expect(self.steps <= LARGEST, "steps", self.steps, f"<= {LARGEST} for informative (use sqrt or blt)")
         self.reader = reader or Reader((1.0,) * self.steps, (1.0,) * self.steps, 1.0)
         check.expect(self.reader.steps == self.steps, "reader.steps", self.reader.steps, f"== {self.steps}")
-        self._C = _fit(self.reader, check.real("row_std", row_std, above=0))
-
-    def row(self, step: int) -> Floats:
-        return self._C[step, step::-1]
-
-    def sensitivity(self, batches: int = 1, separation: int = 1) -> float:
-        return privacy.matrix_sensitivity(self._C, batches, separation)
-
-    def prefix_std(self) -> Floats:
-        running = solve_triangular(self._C.T, np.triu(np.ones_like(self._C)))
-        return np.asarray(np.sqrt((running * running).sum(axis=0)))
-
-    def matrix(self) -> Floats:
-        return self._C.copy()
+        self._hold(_fit(self.reader, check.real("row_std", row_std, above=0)))
 
 
 @lru_cache(maxsize=64)
+@blas.one_thread()
 def _fit(reader: Reader, row_std: float) -> Floats:
     """L-BFGS over C with columns normalised, from the square root of the running sum; then on the grid."""
     steps = reader.steps

@@ -7,9 +7,9 @@ from functools import lru_cache
 import numpy as np
 from scipy.linalg import cholesky, eigh, solve_triangular
 
-from adaprivate import check, privacy
+from adaprivate import blas, check, privacy
 from adaprivate.check import Floats
-from adaprivate.mechanisms.history import History
+from adaprivate.mechanisms.history import Dense
 from adaprivate.mechanisms.noise import Noise
 from adaprivate.mechanisms.prefix import PrefixSum, on_grid
 
@@ -19,7 +19,7 @@ _GAP = 1e-6
 _ITERATIONS = 1000
 
 
-class Optimal(History):
+class Optimal(Dense):
     """The lower-triangular C that minimises the weighted sum of the running sums' variances, for one participation.
 
     ``weights`` (public, at least 0, default all 1) say how much each running sum matters; weights below a millionth of the
@@ -34,19 +34,8 @@ class Optimal(History):
         given = np.ones(self.steps) if weights is None else check.floats("weights", weights, (self.steps,))
         check.expect(bool((given >= 0).all() and given.max() > 0), "weights", given.tolist(), ">= 0 and not all 0")
         self.weights = np.maximum(given / given.max(), _LEAST_WEIGHT)
-        self._C, self.gap = _solve(self.weights.tobytes())
-
-    def row(self, step: int) -> Floats:
-        return self._C[step, step::-1]
-
-    def sensitivity(self, batches: int = 1, separation: int = 1) -> float:
-        return privacy.matrix_sensitivity(self._C, batches, separation)
-
-    def prefix_std(self) -> Floats:
-        return np.sqrt(_variances(self._C))
-
-    def matrix(self) -> Floats:
-        return self._C.copy()
+        C, self.gap = _solve(self.weights.tobytes())
+        self._hold(C)
 
 
 def _variances(C: Floats) -> Floats:
@@ -56,6 +45,7 @@ def _variances(C: Floats) -> Floats:
 
 
 @lru_cache(maxsize=32)
+@blas.one_thread()
 def _solve(weights: bytes) -> tuple[Floats, float]:
     """C on the grid, and the relative gap between its value and the best dual value found.
 

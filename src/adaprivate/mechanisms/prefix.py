@@ -16,8 +16,9 @@ import numpy as np
 from adaprivate import check, privacy
 from adaprivate.check import Array, Floats
 from adaprivate.mechanisms.base import Mechanism
+from adaprivate.mechanisms.laws import AdditiveLaw, GaussianLaw
 from adaprivate.mechanisms.noise import COEFFICIENT_BITS, Noise, expect_fine_grid, plain_numbers, whole_numbers
-from adaprivate.privacy import GaussianPrice, Participation, Price
+from adaprivate.privacy import Participation, Price
 
 
 class Strategy(ABC):
@@ -105,7 +106,8 @@ class PrefixSum(Mechanism):
     """Noisy running sums of ``dimension``-vectors under a strategy.
 
     ``noise_multiplier`` is the standard deviation of the noise relative to what one participating unit can move: the price
-    is ``mu = 1 / noise_multiplier``. ``scales`` gives coordinates noise of their own relative size (one each, default 1);
+    is that of the law at this multiplier, for Gaussian noise ``mu = 1 / noise_multiplier``. ``scales`` gives coordinates
+    noise of their own relative size (one each, default 1);
     the participation's change is then measured in coordinates divided by them.
     """
 
@@ -120,11 +122,13 @@ class PrefixSum(Mechanism):
         noise: Noise,
         participation: Participation | None = None,
         scales: Floats | None = None,
+        law: AdditiveLaw = GaussianLaw(),  # noqa: B008  # frozen and without state
     ) -> None:
         check.kind("strategy", strategy, Strategy)
         check.kind("noise", noise, Noise)
         check.kind("participation", participation or privacy.events(), Participation)
         self.strategy = strategy
+        self.law = law
         self.dimension = check.whole("dimension", dimension, at_least=1)
         self.noise_multiplier = check.real("noise_multiplier", noise_multiplier, above=0)
         self.noise = noise
@@ -137,10 +141,13 @@ class PrefixSum(Mechanism):
         self.state = PrefixState(0, strategy.start(self.dimension, noise.exact))
 
     @property
+    def slack(self) -> float:
+        """Total variation distance of all draws together from ideal ones."""
+        return self.law.slack(self.row_std * float(self.scales.min()), self.strategy.rows * self.dimension, self.noise)
+
+    @property
     def price(self) -> Price:
-        smallest = self.row_std * float(self.scales.min())
-        slack = self.noise.slack(smallest, self.strategy.rows * self.dimension)
-        return GaussianPrice(1 / self.noise_multiplier, slack, self.strategy.attained(self.participation.batches))
+        return self.law.price(self.noise_multiplier, self.slack, self.strategy.attained(self.participation.batches))
 
     def _ready(self) -> None:
         check.expect(
@@ -158,7 +165,7 @@ class PrefixSum(Mechanism):
             whole_numbers("increment", value, shape) if self.noise.exact else plain_numbers("increment", value, shape)
         )
         rows, stream = self.strategy.encode(stream, step, increment)
-        return self.noise.gaussian(rows, self.row_std * self.scales), stream
+        return self.law.add(rows, self.row_std * self.scales, self.noise), stream
 
     def _release(self, value: Array) -> Floats:
         """Take the next batch's sum and return the noisy running sum."""

@@ -1,22 +1,21 @@
 """Policies: how a private statistic becomes a choice.
 
-A policy is one file of this package: a frozen settings class, a state, and compiled functions that choose and learn; with
-``EXAMPLES`` it is found, listed, simulated and tested with no other edit (CONTRIBUTING.md).
+A policy is one file, of this package or of anyone's (docs/extending.md): a frozen settings class, a state, and compiled
+functions that choose and learn; with ``EXAMPLES`` it is found, listed, simulated and tested with no other edit.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from types import ModuleType
 from typing import Any, ClassVar, Protocol
 
 from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.privacy import Guarantee
+from adaprivate.registry import Registry, has
 
 __all__ = ["Settings", "names", "settings", "settings_class"]
 
@@ -45,33 +44,33 @@ class Settings(Protocol):
         """What the policy promises; None for a policy without privacy."""
 
 
-@lru_cache(maxsize=1)
-def _registry() -> dict[str, tuple[type[Any], str]]:
-    found: dict[str, tuple[type[Any], str]] = {}
-    for info in sorted(pkgutil.walk_packages(__path__, f"{__name__}."), key=lambda module: module.name):
-        module = importlib.import_module(info.name)
-        for example in getattr(module, "EXAMPLES", ()):
-            found[example.name] = (type(example), module.__name__)
-    return found
+def _offers(module: ModuleType) -> dict[str, type[Any]]:
+    parts = ("name", "private", "dimension", "rounds", "noise_tables", "start", "guarantee")
+    return {example.name: type(example) for example in getattr(module, "EXAMPLES", ()) if has(example, *parts)}
+
+
+_registry = Registry("policies", __name__, _offers)
 
 
 def names() -> list[str]:
     """Every policy, by name."""
-    return sorted(_registry())
+    return _registry.names()
 
 
 def settings_class(name: str) -> type[Any]:
     """The settings class of the policy of this name."""
-    check.one_of("policy", name, names())
-    return _registry()[name][0]
+    return _registry.find(name)
 
 
 def describe(name: str) -> tuple[str, str]:
     """One line about the policy, and the documentation of its file."""
-    kind = settings_class(name)
-    return (inspect.getdoc(kind) or "").partition("\n")[0], inspect.getdoc(
-        importlib.import_module(_registry()[name][1])
-    ) or ""
+    line = (inspect.getdoc(settings_class(name)) or "").partition("\n")[0]
+    return line, inspect.getdoc(_registry.module(name)) or ""
+
+
+def examples(name: str) -> list[Any]:
+    """Small settings of the policy of this name, as its file gives them."""
+    return [example for example in _registry.module(name).EXAMPLES if example.name == name]
 
 
 def options(name: str) -> list[str]:
@@ -82,9 +81,7 @@ def options(name: str) -> list[str]:
 def settings(name: str, values: Mapping[str, Any]) -> Settings:
     """The settings of a policy; unknown ones are refused."""
     kind = settings_class(name)
-    known = options(name)
-    for key in values:
-        check.expect(key in known, "option", key, "in {" + ", ".join(known) + "} for " + name)
+    check.known(values, options(name), name)
     missing = [f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING and f.name not in values]
     check.expect(not missing, "missing options", missing, "to be empty for " + name)
     built: Settings = kind(**values)

@@ -36,6 +36,7 @@ from adaprivate.privacy.participation import (
     matrix_sensitivity,
     rows,
     toeplitz_sensitivity,
+    told_rewards,
     users,
 )
 from adaprivate.privacy.price import GaussianPrice, NumericalPrice, Price, PurePrice, SampledGaussianPrice, compose
@@ -116,6 +117,7 @@ __all__ = [
     "thompson_standard_epsilon",
     "thompson_variance",
     "toeplitz_sensitivity",
+    "told_rewards",
     "users",
     "wishart_degrees",
     "wishart_price",

@@ -73,6 +73,11 @@ def events(reward_range: float = 1.0, feature_norm: float = 1.0) -> Participatio
     return Participation("event", "replace", change, conditions=("reward-range", "feature-norm", "one-batch", *_STREAM))
 
 
+def told_rewards() -> Participation:
+    """One reward in [0, 1] replaced by another, when each is told by itself with noise of its own."""
+    return Participation("event", "replace", 1.0, conditions=("reward-range", "one-batch", *_STREAM))
+
+
 def arm_events() -> Participation:
     """One reward in [0, 1] of a fixed set of arms replaced by another: it enters releases about its own arm alone."""
     return Participation(

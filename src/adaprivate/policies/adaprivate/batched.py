@@ -1,4 +1,4 @@
-"""What the AdaPrivate family shares: a batch schedule, a calibrated release of the reward statistic, and its guarantee."""
+"""What the AdaPrivate family shares: a batch schedule, a calibrated release of the reward statistic, and its plan."""
 
 from __future__ import annotations
 
@@ -6,19 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from adaprivate import check, mechanisms, privacy
-from adaprivate.check import Floats
-from adaprivate.mechanisms import EventSum, Noise, PrefixSum, Secure
-from adaprivate.mechanisms.noise import SimulatedReplicas
-from adaprivate.policies.adaprivate.noisy_design import design_mechanism, with_design
-from adaprivate.policies.core.linear import BATCH, COORDINATES, DECAY, PRIOR, STATISTIC, WIDTH, Integers, LinearState, fresh
-from adaprivate.policies.core.releasing import ReleasingSettings
-from adaprivate.privacy import Guarantee
-from adaprivate.purposes import Purpose
+from adaprivate.check import Floats, Integers
+from adaprivate.mechanisms.plan import BatchPlan, Epoch
+from adaprivate.policies.adaprivate.noisy_design import design_noise, noisy_design_state
+from adaprivate.policies.core.books import simulated_sums
+from adaprivate.policies.core.dispatch import Split
+from adaprivate.policies.core.linear import LinearState, linear_state
+from adaprivate.policies.core.settings import PolicySettings
 
 CALIBRATIONS = ("zcdp", "exact")
 SCHEDULES = ("fixed", "growing")
@@ -26,7 +25,7 @@ STATISTICS = ("b", "ab")
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchedSettings(ReleasingSettings):
+class BatchedSettings(PolicySettings):
     """Settings of a policy that releases the reward statistic after every batch, with privacy noise.
 
     calibration: "zcdp" is the papers' Eq. 2.8 (sound, loose), "exact" the least noise for (epsilon, delta).
@@ -38,12 +37,8 @@ class BatchedSettings(ReleasingSettings):
     1 with "zcdp", as published, and sqrt(2) (a replaced row) with "exact". The guarantee is that of the noise on b.
     """
 
-    name: ClassVar[str]
     kind: ClassVar[type[LinearState]]
-    private: ClassVar[bool] = True
 
-    dimension: int
-    rounds: int
     epsilon: float = 1.0
     delta: float = 1e-5
     batch_size: int = 300
@@ -58,8 +53,7 @@ class BatchedSettings(ReleasingSettings):
     statistics: str = "b"
 
     def __post_init__(self) -> None:
-        check.whole("dimension", self.dimension, at_least=1)
-        check.whole("rounds", self.rounds, at_least=1)
+        super().__post_init__()
         check.real("epsilon", self.epsilon, above=0)
         check.probability("delta", self.delta)
         check.whole("batch_size", self.batch_size, at_least=1)
@@ -116,93 +110,49 @@ class BatchedSettings(ReleasingSettings):
             return share * privacy.zcdp_sigma(self.epsilon, self.delta)
         return share * privacy.gaussian_sigma(self.epsilon, self.delta)
 
-    def mechanism(self, noise: Noise, replicas: int = 1) -> PrefixSum:
-        """The release of the reward statistic (of several independent replicas side by side, for simulation)."""
-        return PrefixSum(
-            mechanisms.strategy(self.noise, len(self.ends)),
-            dimension=self.dimension * replicas,
-            noise_multiplier=self.noise_multiplier,
-            noise=noise,
-        )
-
-    @property
-    def exact_noise_refusal(self) -> tuple[str, object, str] | None:
+    @cached_property
+    def plan(self) -> BatchPlan:
+        refusal: tuple[str, object, str] | None = None
         if self.inclusion != 1:
-            return "sampling_rate", self.inclusion, "== 1 with exact noise"
-        return None if self.statistics == "b" else ("statistics", self.statistics, "== b with exact noise")
-
-    def mechanism_for(self, batch: int, source: Noise) -> PrefixSum | None:
-        return self.mechanism(source) if batch == 0 else None
-
-    def collector(self, source: Noise) -> EventSum:
-        return EventSum(self.dimension, noise=source, centre=self.centre)
-
-    def publish(self, state: LinearState, released: Floats) -> None:
-        state.vectors[STATISTIC] = state.vectors[PRIOR] + released
-        state.vectors[COORDINATES] = state.root.T @ state.vectors[STATISTIC]
-        state.counts[BATCH] += 1
-        state.numbers[WIDTH] *= state.numbers[DECAY]
+            refusal = ("sampling_rate", self.inclusion, "== 1 with exact noise")
+        elif self.statistics != "b":
+            refusal = ("statistics", self.statistics, "== b with exact noise")
+        batches = len(self.ends)
+        return BatchPlan(
+            delta=self.delta,
+            nominal_epsilon=None if self.calibration == "exact" else self.epsilon,
+            dimension=self.dimension,
+            ends=tuple(self.ends.tolist()),
+            noise_multiplier=self.noise_multiplier,
+            epochs=(Epoch(0, batches, mechanisms.strategy(self.noise, batches)),),
+            centre=self.centre,
+            sampling_rate=self.inclusion,
+            refusal=refusal,
+        )
 
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
         """The noise of every release (seeds, batches, d), then A's with "ab", each seed's as if it were drawn alone."""
-        release = self.mechanism(SimulatedReplicas([(seed, Purpose.NOISE) for seed in seeds]), len(seeds))
-        table = _released_noise(release, len(seeds)) / self.inclusion
+        table = self.plan.noise_tables(seeds)
         if self.statistics == "b":
-            return np.ascontiguousarray(table)
-        design = design_mechanism(
-            SimulatedReplicas([(seed, Purpose.DESIGN_NOISE) for seed in seeds]),
-            strategy=self.noise,
-            batches=len(self.ends),
-            dimension=self.dimension,
-            noise_multiplier=self.noise_multiplier,
-            neighbours="replace" if self.calibration == "exact" else "add-remove",
-            replicas=len(seeds),
-        )
-        return np.concatenate([table, _released_noise(design, len(seeds))], axis=2)
+            return table
+        neighbours = "replace" if self.calibration == "exact" else "add-remove"
+        return np.concatenate([table, design_noise(self.plan, seeds, neighbours)], axis=2)
 
-    def start(self, noise: Floats) -> LinearState:
-        """The state before the first round, given the noise of each release."""
-        state = fresh(
+    def learner(self) -> LinearState:
+        """The learner before the first round: public."""
+        return linear_state(
             self.kind,
             dimension=self.dimension,
             ridge=self.ridge,
             width=self.exploration,
             decay=self.exploration_decay,
-            centre=self.centre,
-            sampling_rate=self.inclusion,
-            forced=self.forced_exploration,
+            gamma=self.forced_exploration,
             theta_0=None if self.theta_0 is None else np.array(self.theta_0),
-            ends=self.ends,
-            noise=noise,
         )
+
+    def start(self, noise: Floats) -> Any:
+        own = np.ascontiguousarray(noise[:, : self.dimension])
+        split = Split(self.learner(), simulated_sums(self.plan, own))
         if self.statistics == "b":
-            return state
-        return with_design(state, self.ridge)
-
-    def price(self) -> privacy.Price:
-        """What one reward pays over the whole run."""
-        exact = mechanisms.strategy(self.noise, len(self.ends)).attained(1)
-        return privacy.GaussianPrice(1 / self.noise_multiplier, exact=exact)
-
-    def guarantee(self, *, exact_noise: bool = False) -> Guarantee:
-        """What the policy promises; with simulated noise, that it be exact and secret is left to the caller."""
-        if exact_noise and self.exact_noise_refusal is not None:
-            check.expect(False, *self.exact_noise_refusal)
-        own = ("exact-noise", "secret-noise") if exact_noise else ()
-        nominal = None if self.calibration == "exact" else self.epsilon
-        return privacy.guarantee(
-            self.mechanism(Secure()).price if exact_noise else self.price(),
-            privacy.events(),
-            self.delta,
-            enforced=("reward-range", "feature-norm", "one-batch", "public-schedule", *own),
-            conditions=("exact-noise", *(("secret-sample",) if self.inclusion < 1 else ())),
-            nominal_epsilon=nominal,
-            simulated=not exact_noise,
-        )
-
-
-def _released_noise(mechanism: PrefixSum, replicas: int) -> Floats:
-    """What the mechanism releases of nothing: (replicas, releases, width)."""
-    steps = mechanism.strategy.steps
-    table = np.array([mechanism.release(np.zeros(mechanism.dimension)) for _ in range(steps)])
-    return table.reshape(steps, replicas, -1).swapaxes(0, 1)
+            return split
+        return noisy_design_state(split, np.ascontiguousarray(noise[:, self.dimension :]), self.ridge)

@@ -7,79 +7,65 @@ raised to the ridge where the noise pushed them below. Noise on A protects no re
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from adaprivate import mechanisms
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams
-from adaprivate.mechanisms import Noise, PrefixSum
-from adaprivate.policies.core.dispatch import selects, updates
-from adaprivate.policies.core.linear import (
-    BATCH,
-    COORDINATES,
-    STATISTIC,
-    LinearState,
-    OptimisticState,
-    ThompsonState,
-    collect,
-    rotate,
-)
-
-GRAM = 6
-"""The first of the rows of ``vectors`` that hold the true ridge I + sum x x'."""
-RIDGE = 5
-"""The position of the ridge in ``numbers``."""
+from adaprivate.compiled import Record, Streams, record, routine
+from adaprivate.mechanisms import PrefixSum
+from adaprivate.mechanisms.plan import BatchPlan
+from adaprivate.policies.core.dispatch import Split, collect, read, select, selects, updates
+from adaprivate.policies.core.linear import rotate
+from adaprivate.policies.core.propensities import Propensities, choice_probabilities, propensities_of
+from adaprivate.policies.core.tables import released_tables, source_of
+from adaprivate.purposes import Purpose
 
 
-class BothThompsonState(LinearState):
-    """Releases A and b in batches, chooses by a posterior sample; ``noise`` holds that of b, then A's upper triangle."""
+class NoisyDesignState(NamedTuple):
+    """A learner whose root is that of a noisy A, the book of its rewards, and that of A."""
+
+    learner: Any
+    book: Any
+    gram: Floats
+    """The true ridge I + sum x x'."""
+    noise: Floats
+    """The noise of each release of A, its upper triangle row by row."""
+    scalars: Record
+    """The ridge."""
 
 
-class BothOptimisticState(LinearState):
-    """The same, choosing by an upper confidence bound."""
+def noisy_design_state(split: Split, noise: Floats, ridge: float) -> NoisyDesignState:
+    """A fresh learner and book made to release A as well."""
+    return NoisyDesignState(*split, ridge * np.eye(len(split.learner.root)), noise, record(ridge=ridge))
 
 
-_TWINS: dict[type[LinearState], type[LinearState]] = {
-    ThompsonState: BothThompsonState,
-    OptimisticState: BothOptimisticState,
-}
-for _plain, _both in _TWINS.items():
-    selects.known[_both] = selects.known[_plain]
-
-
-def with_design(state: LinearState, ridge: float) -> LinearState:
-    """A fresh state made to release A as well."""
-    grown = np.vstack([state.vectors, ridge * np.eye(len(state.root))])
-    kind = _TWINS[type(state)]
-    return kind(*state._replace(vectors=grown, numbers=np.append(state.numbers, ridge)))
-
-
-def design_mechanism(
-    noise: Noise, *, strategy: str, batches: int, dimension: int, noise_multiplier: float, neighbours: str, replicas: int
-) -> PrefixSum:
-    """The release of the upper triangle of sum x x', off-diagonal noise 1 / sqrt(2) of that on the diagonal."""
-    rows, columns = np.triu_indices(dimension)
-    return PrefixSum(
-        mechanisms.strategy(strategy, batches),
-        dimension=len(rows) * replicas,
-        noise_multiplier=noise_multiplier,
-        noise=noise,
+def design_noise(plan: BatchPlan, seeds: Sequence[int], neighbours: str) -> Floats:
+    """The noise of every release of A's upper triangle (seeds, batches, entries), by 1 / sqrt(2) less off the diagonal."""
+    rows, columns = np.triu_indices(plan.dimension)
+    (epoch,) = plan.epochs
+    release = PrefixSum(
+        epoch.strategy,
+        dimension=len(rows) * len(seeds),
+        noise_multiplier=plan.noise_multiplier,
+        noise=source_of(seeds, Purpose.DESIGN_NOISE),
         participation=mechanisms.gram_rows(neighbours),
-        scales=np.tile(np.where(rows == columns, 1.0, math.sqrt(0.5)), replicas),
+        scales=np.tile(np.where(rows == columns, 1.0, math.sqrt(0.5)), len(seeds)),
     )
+    return released_tables(release, len(seeds))
 
 
-@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
-def release_design(root: Floats, vectors: Floats, noise: Floats, batch: int, ridge: float) -> None:
-    """Make ``root`` the symmetric root of the inverse of the noisy A, and w = S' b follow."""
+@routine
+def release_design(gram: Floats, noise: Floats, ridge: float, root: Floats) -> None:
+    """Make ``root`` the symmetric root of the inverse of the noisy A."""
     d = root.shape[0]
     matrix = np.empty((d, d))
-    place = d
+    place = 0
     for i in range(d):
         for j in range(i, d):
-            matrix[i, j] = vectors[GRAM + i, j] + noise[batch, place]
+            matrix[i, j] = gram[i, j] + noise[place]
             matrix[j, i] = matrix[i, j]
             place += 1
     values, basis = np.linalg.eigh(matrix)
@@ -89,17 +75,27 @@ def release_design(root: Floats, vectors: Floats, noise: Floats, batch: int, rid
             for m in range(d):
                 total += basis[i, m] * basis[j, m] / math.sqrt(max(values[m], ridge))
             root[i, j] = total
-    rotate(root, vectors[STATISTIC], vectors[COORDINATES])
 
 
-@updates.of(BothThompsonState)
-@updates.of(BothOptimisticState)
-def _update(state: LinearState, features: Floats, reward: float, rng: Streams) -> None:
-    vectors = state.vectors
+@selects.of(NoisyDesignState)
+def _select(state: NoisyDesignState, candidates: Floats, rng: Streams) -> int:
+    return select(state.learner, candidates, rng)
+
+
+@updates.of(NoisyDesignState)
+def _update(state: NoisyDesignState, features: Floats, reward: float, rng: Streams) -> None:
+    learner, s = state.learner, state.learner.scalars[0]
+    s.round += 1
     for i in range(features.shape[0]):
         for j in range(features.shape[0]):
-            vectors[GRAM + i, j] += features[i] * features[j]
-    batch = state.counts[BATCH]
-    collect(state, features, reward, rng)
-    if state.counts[BATCH] > batch:
-        release_design(state.root, vectors, state.noise, batch, state.numbers[RIDGE])
+            state.gram[i, j] += features[i] * features[j]
+    batch = s.batch
+    if collect(state.book, features, reward, rng):
+        read(learner, state.book.released)
+        release_design(state.gram, state.noise[batch], state.scalars[0].ridge, learner.root)
+        rotate(learner.root, learner.statistic, learner.coordinates)
+
+
+@propensities_of(NoisyDesignState)
+def _propensities(state: NoisyDesignState, candidates: Floats, **how: Any) -> Propensities:
+    return choice_probabilities(state.learner, candidates, **how)

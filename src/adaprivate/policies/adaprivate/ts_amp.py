@@ -8,11 +8,13 @@ Deviates: the noise is exact for the sampled release; the published Eq. 3.6 unde
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 from adaprivate import check, privacy
+from adaprivate.mechanisms.plan import BatchPlan
 from adaprivate.policies.adaprivate.ts_adaptive import AdaPrivateTSAdaptiveSettings
 
 
@@ -46,9 +48,10 @@ class AdaPrivateTSAmpSettings(AdaPrivateTSAdaptiveSettings):
             return privacy.sampled_gaussian_sigma(self.epsilon, self.delta, self.sampling_rate)
         return privacy.published_sampled_gaussian_sigma(self.epsilon, self.delta, self.sampling_rate)
 
-    def price(self) -> privacy.Price:
-        exact = self.centre in (0, 1)  # centred contributions do not reach the worst case
-        return privacy.SampledGaussianPrice(self.noise_multiplier, self.sampling_rate, exact)
+    @cached_property
+    def plan(self) -> BatchPlan:
+        # centred contributions do not reach the worst case
+        return dataclasses.replace(super().plan, sampling_exact=self.centre in (0, 1))
 
 
 EXAMPLES = (AdaPrivateTSAmpSettings(dimension=4, rounds=60, batch_size=10),)

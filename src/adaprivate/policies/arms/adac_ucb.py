@@ -14,9 +14,9 @@ from typing import ClassVar
 
 from adaprivate import check, privacy
 from adaprivate.check import Floats
-from adaprivate.policies.arms.base import gaussian_tables, stated
-from adaprivate.policies.arms.lazy import ADAC_UCB, LazySettings
-from adaprivate.policies.core.releasing import refuse_exact_noise
+from adaprivate.mechanisms.plan import SimulationPlan
+from adaprivate.policies.arms.lazy import LazySettings, Rule
+from adaprivate.policies.core.tables import gaussian_tables
 
 CALIBRATIONS = ("zcdp", "exact")
 
@@ -26,7 +26,7 @@ class AdaCUCBSettings(LazySettings):
     """The largest mean + sqrt((1 / 2n + 1 / (rho n^2)) bonus log t), held until the arm's pulls have doubled."""
 
     name: ClassVar[str] = "adac-ucb"
-    rule: ClassVar[int] = ADAC_UCB
+    rule: ClassVar[Rule] = Rule.ADAC_UCB
     holds: ClassVar[bool] = True
     epsilon: float = 1.0
     delta: float = 1e-5
@@ -54,11 +54,12 @@ class AdaCUCBSettings(LazySettings):
         """Gaussian noise for every release that may come."""
         return gaussian_tables(seeds, (self.rounds.bit_length() + 1, self.dimension), self.sigma)
 
-    def guarantee(self, *, exact_noise: bool = False) -> privacy.Guarantee:
+    @cached_property
+    def plan(self) -> SimulationPlan:
         """The exact epsilon of the noise; the one asked for beside it."""
         nominal = self.epsilon if self.calibration == "zcdp" else None
-        refuse_exact_noise(self.name, exact_noise)
-        return stated(privacy.GaussianPrice(1 / self.sigma), self.delta, nominal_epsilon=nominal)
+        paid = privacy.GaussianPrice(1 / self.sigma)
+        return SimulationPlan(paid=paid, reach=privacy.arm_events(), delta=self.delta, nominal_epsilon=nominal)
 
 
 EXAMPLES = (AdaCUCBSettings(dimension=4, rounds=60), AdaCUCBSettings(dimension=3, rounds=60, calibration="exact"))

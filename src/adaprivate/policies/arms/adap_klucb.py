@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from adaprivate.policies.arms.lazy import ADAP_KLUCB, PureLazySettings
+from adaprivate.policies.arms.lazy import PureLazySettings, Rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class AdaPKLUCBSettings(PureLazySettings):
     """The largest q with kl(mean + bonus log t / (epsilon n), q) <= bonus log t / n, held until pulls have doubled."""
 
     name: ClassVar[str] = "adap-klucb"
-    rule: ClassVar[int] = ADAP_KLUCB
+    rule: ClassVar[Rule] = Rule.ADAP_KLUCB
     holds: ClassVar[bool] = True
     bonus: float = 3.1
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from adaprivate.policies.arms.lazy import ADAP_UCB, PureLazySettings
+from adaprivate.policies.arms.lazy import PureLazySettings, Rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class AdaPUCBSettings(PureLazySettings):
     """The largest mean + sqrt(bonus log t / 2n) + bonus log t / (epsilon n), held until the arm's pulls have doubled."""
 
     name: ClassVar[str] = "adap-ucb"
-    rule: ClassVar[int] = ADAP_UCB
+    rule: ClassVar[Rule] = Rule.ADAP_UCB
     holds: ClassVar[bool] = True
     bonus: float = 3.1
 

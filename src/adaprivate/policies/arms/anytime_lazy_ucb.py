@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from adaprivate.policies.arms.lazy import LAZY_UCB, PureLazySettings
+from adaprivate.policies.arms.lazy import PureLazySettings, Rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,8 +18,7 @@ class AnytimeLazyUCBSettings(PureLazySettings):
     """The largest mean + sqrt(bonus log t / n) + bonus log t / (epsilon n), means from the newest buffer of 1, 2, 4 ..."""
 
     name: ClassVar[str] = "anytime-lazy-ucb"
-    rule: ClassVar[int] = LAZY_UCB
-    holds: ClassVar[bool] = False
+    rule: ClassVar[Rule] = Rule.LAZY_UCB
     bonus: float = 4.0
 
 

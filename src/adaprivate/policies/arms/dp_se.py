@@ -9,23 +9,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from adaprivate.check import Floats
-from adaprivate.compiled import Streams, kernel
-from adaprivate.policies.arms.base import ArmState, PureArmSettings, arm_of
+from adaprivate.check import Floats, Integers
+from adaprivate.compiled import Record, Streams, kernel, record
+from adaprivate.policies.arms.base import PureArmSettings, arm_of
 from adaprivate.policies.core.dispatch import selects, updates
 
-# positions in numbers
-EPSILON, BETA = range(2)
-# positions in counts: arms left, epoch, pulls of each arm in it, rounds of it so far
-LEFT, EPOCH, QUOTA, DONE = range(4)
 
+class EliminationState(NamedTuple):
+    """The arms that are left, and what this epoch has seen of them."""
 
-class EliminationState(ArmState):
-    """``values``: sums of this epoch, then released means; ``pulls``: the arms left, in order; ``noise`` (epochs, N)."""
+    total: Floats
+    """The sum of each arm's rewards in this epoch: private."""
+    mean: Floats
+    """The mean of each arm as last released."""
+    order: Integers
+    """The arms left, in order; what is beyond their number means nothing."""
+    noise: Floats
+    """The simulated noise of each release, on the sum (epochs, N)."""
+    scalars: Record
+    """``epsilon``; ``beta``, the failure probability; ``left``, arms left; the ``epoch``, its ``quota`` of pulls of each,
+    and the rounds of it that are ``done``."""
 
 
 @kernel
@@ -38,41 +45,40 @@ def quota(left: float, epoch: float, epsilon: float, beta: float) -> float:
 
 
 @selects.of(EliminationState)
-def _select(state: ArmState, candidates: Floats, rng: Streams) -> int:
-    counts = state.counts
-    return int(state.pulls[0, counts[DONE] % counts[LEFT]])
+def _select(state: EliminationState, candidates: Floats, rng: Streams) -> int:
+    s = state.scalars[0]
+    return int(state.order[s.done % s.left])
 
 
 @updates.of(EliminationState)
-def _update(state: ArmState, features: Floats, reward: float, rng: Streams) -> None:
-    values, order, counts = state.values, state.pulls, state.counts
-    if counts[LEFT] == 1:
+def _update(state: EliminationState, features: Floats, reward: float, rng: Streams) -> None:
+    s, total, mean, order = state.scalars[0], state.total, state.mean, state.order
+    if s.left == 1:
         return
-    values[0, arm_of(features)] += reward
-    counts[DONE] += 1
-    left, size = counts[LEFT], counts[QUOTA]
-    if counts[DONE] < left * size:
+    total[arm_of(features)] += reward
+    s.done += 1
+    left, size = s.left, s.quota
+    if s.done < left * size:
         return
-    epsilon, beta = state.numbers[EPSILON], state.numbers[BETA]
-    epoch = float(counts[EPOCH])
+    epoch = float(s.epoch)
     top = -np.inf
     for place in range(left):
-        arm = order[0, place]
-        values[1, arm] = (values[0, arm] + state.noise[counts[EPOCH] - 1, arm]) / size
-        values[0, arm] = 0.0
-        top = max(top, values[1, arm])
-    width = math.sqrt(math.log(8.0 * left * epoch * epoch / beta) / (2.0 * size))
-    width += math.log(4.0 * left * epoch * epoch / beta) / (size * epsilon)
+        arm = order[place]
+        mean[arm] = (total[arm] + state.noise[s.epoch - 1, arm]) / size
+        total[arm] = 0.0
+        top = max(top, mean[arm])
+    width = math.sqrt(math.log(8.0 * left * epoch * epoch / s.beta) / (2.0 * size))
+    width += math.log(4.0 * left * epoch * epoch / s.beta) / (size * s.epsilon)
     kept = 0
     for place in range(left):
-        arm = order[0, place]
-        if top - values[1, arm] <= 2.0 * width:
-            order[0, kept] = arm
+        arm = order[place]
+        if top - mean[arm] <= 2.0 * width:
+            order[kept] = arm
             kept += 1
-    counts[LEFT] = kept
-    counts[EPOCH] += 1
-    counts[DONE] = 0
-    counts[QUOTA] = int(min(quota(float(kept), epoch + 1.0, epsilon, beta), 1e15))
+    s.left = kept
+    s.epoch += 1
+    s.done = 0
+    s.quota = int(min(quota(float(kept), epoch + 1.0, s.epsilon, s.beta), 1e15))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,15 +92,19 @@ class DPSESettings(PureArmSettings):
         """The first epoch."""
         return int(min(self.rounds, self.dimension * quota(self.dimension, 1.0, self.epsilon, 1 / self.rounds)))
 
+    def released(self, state: EliminationState) -> Floats:
+        return state.mean
+
     def start(self, noise: Floats) -> EliminationState:
         """The state before the first round."""
         first = int(min(quota(float(self.dimension), 1.0, self.epsilon, 1 / self.rounds), 1e15))
-        return EliminationState(
-            values=np.zeros((2, self.dimension)),
-            pulls=np.arange(self.dimension, dtype=np.int64)[None, :].copy(),
+        return self.blank(
+            EliminationState,
+            order=np.arange(self.dimension, dtype=np.int64),
             noise=noise,
-            numbers=np.array([self.epsilon, 1 / self.rounds]),
-            counts=np.array([self.dimension, 1, first, 0], dtype=np.int64),
+            scalars=record(
+                epsilon=float(self.epsilon), beta=1 / self.rounds, left=int(self.dimension), epoch=1, quota=first, done=0
+            ),
         )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from adaprivate import privacy
+from adaprivate.mechanisms.plan import SamplingPlan
 from adaprivate.policies.arms.sampling import BudgetedSamplingSettings
 
 
@@ -59,9 +59,9 @@ class FilteredThompsonSettings(BudgetedSamplingSettings):
         sampled = self.dimension * (prepulls + 1) * math.expm1(lasting)
         return min(float(self.rounds), prepulls + sampled + 2)
 
-    def guarantee(self, *, exact_noise: bool = False) -> privacy.Guarantee:
-        """The budget: it was fixed first."""
-        return self.statement(self.budget, self.delta, exact_noise)
+    @cached_property
+    def plan(self) -> SamplingPlan:
+        return self.sampling_plan(self.budget, self.delta)  # fixed first
 
 
 EXAMPLES = (

@@ -9,29 +9,41 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from enum import IntEnum
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from adaprivate import check
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams, kernel, uniform
-from adaprivate.policies.arms.base import ArmSettings, ArmState, PureArmSettings, arm_of, beta, clipped
+from adaprivate.compiled import Record, Streams, kernel, record, uniform
+from adaprivate.policies.arms.base import ArmSettings, PureArmSettings, arm_of, arm_records, beta, clipped
 from adaprivate.policies.core.dispatch import selects, updates
 
-# rows of values: the released mean, the sum in the buffer
-MEAN, BUFFER = range(2)
-# rows of pulls: samples behind the released mean, rewards in the buffer, the buffer's size, all pulls, releases
-SAMPLES, WAITING, SIZE, PULLS, RELEASES = range(5)
-# positions in numbers: the constant of the index, and epsilon or rho
-CONSTANT, BUDGET = range(2)
-# positions in counts
-ROUND, RULE, HOLDS, HELD = range(4)
-LAZY_UCB, LAZY_TS, ADAP_UCB, ADAP_KLUCB, ADAC_UCB = range(5)
+
+class Rule(IntEnum):
+    """The algorithm whose index is used."""
+
+    LAZY_UCB = 0
+    LAZY_TS = 1
+    ADAP_UCB = 2
+    ADAP_KLUCB = 3
+    ADAC_UCB = 4
 
 
-class LazyState(ArmState):
-    """``noise`` (releases, N) is that of each release of each arm, on the sum."""
+class LazyState(NamedTuple):
+    """The newest released mean of each arm, and the rewards that wait for the next."""
+
+    buffer: Floats
+    """The sum of each arm's rewards that wait: private."""
+    arms: Record
+    """Of each arm: its released ``mean`` and the ``samples`` behind it; rewards ``waiting``, and the ``size`` at which they
+    are released; all ``pulls``; ``releases`` made."""
+    noise: Floats
+    """The simulated noise of each release, on the sum (releases, N)."""
+    scalars: Record
+    """The ``rule``; the ``constant`` of its index; its ``budget``, epsilon or rho; whether it ``holds`` an arm until its
+    buffer is full, and the arm ``held``, or -1; ``round``, rounds seen."""
 
 
 @kernel
@@ -55,64 +67,62 @@ def kl_upper(mean: float, level: float) -> float:
 @kernel
 def index(rule: int, mean: float, n: float, log_t: float, constant: float, budget: float, rng: Streams) -> float:
     """How promising an arm is: its released mean raised by what sampling and noise may hide."""
-    if rule == LAZY_UCB:
+    if rule == Rule.LAZY_UCB:
         return mean + math.sqrt(constant * log_t / n) + constant * log_t / (budget * n)
-    if rule == LAZY_TS:
+    if rule == Rule.LAZY_TS:
         raised = clipped(mean + constant * log_t / (budget * n))
         return beta(rng, raised * n + 1.0, (1.0 - raised) * n + 1.0)
-    if rule == ADAP_UCB:
+    if rule == Rule.ADAP_UCB:
         return mean + math.sqrt(constant * log_t / (2.0 * n)) + constant * log_t / (budget * n)
-    if rule == ADAP_KLUCB:
+    if rule == Rule.ADAP_KLUCB:
         return kl_upper(clipped(mean + constant * log_t / (budget * n)), constant * log_t / n)
     return mean + math.sqrt((1.0 / (2.0 * n) + 1.0 / (budget * n * n)) * constant * log_t)
 
 
 @selects.of(LazyState)
-def _select(state: ArmState, candidates: Floats, rng: Streams) -> int:
-    counts = state.counts
-    arms = state.values.shape[1]
-    if counts[ROUND] < arms:
-        return int(counts[ROUND])
-    if counts[HELD] >= 0:
-        return int(counts[HELD])
-    log_t = math.log(counts[ROUND] + 1.0)
+def _select(state: LazyState, candidates: Floats, rng: Streams) -> int:
+    s, arms = state.scalars[0], state.arms.shape[0]
+    if s.round < arms:
+        return int(s.round)
+    if s.held >= 0:
+        return int(s.held)
+    rule, constant, budget, log_t = s.rule, s.constant, s.budget, math.log(s.round + 1.0)
     best, top = 0, -np.inf
     for j in range(arms):
-        n = float(state.pulls[SAMPLES, j])
-        score = index(counts[RULE], state.values[MEAN, j], n, log_t, state.numbers[CONSTANT], state.numbers[BUDGET], rng)
+        a = state.arms[j]
+        score = index(rule, a.mean, float(a.samples), log_t, constant, budget, rng)
         if score > top:
             best, top = j, score
-    if counts[HOLDS]:
-        counts[HELD] = best
+    if s.holds:
+        s.held = best
     return best
 
 
 @updates.of(LazyState)
-def _update(state: ArmState, features: Floats, reward: float, rng: Streams) -> None:
-    values, pulls, counts = state.values, state.pulls, state.counts
-    arm = arm_of(features)
-    if counts[RULE] == LAZY_TS and 0.0 < reward < 1.0:
+def _update(state: LazyState, features: Floats, reward: float, rng: Streams) -> None:
+    s, arm = state.scalars[0], arm_of(features)
+    a = state.arms[arm]
+    if 0.0 < reward < 1.0 and s.rule == Rule.LAZY_TS:
         reward = 1.0 if uniform(rng, 1) < reward else 0.0
-    values[BUFFER, arm] += reward
-    pulls[WAITING, arm] += 1
-    pulls[PULLS, arm] += 1
-    counts[ROUND] += 1
-    if pulls[WAITING, arm] == pulls[SIZE, arm]:
-        size = pulls[SIZE, arm]
-        values[MEAN, arm] = (values[BUFFER, arm] + state.noise[pulls[RELEASES, arm], arm]) / size
-        values[BUFFER, arm] = 0.0
-        pulls[SAMPLES, arm] = size
-        pulls[WAITING, arm] = 0
-        pulls[RELEASES, arm] += 1
-        pulls[SIZE, arm] = pulls[PULLS, arm] if counts[HOLDS] else 2 * size
-        counts[HELD] = -1
+    state.buffer[arm] += reward
+    s.round += 1
+    a.pulls += 1
+    a.waiting += 1
+    if a.waiting == a.size:
+        a.mean = (state.buffer[arm] + state.noise[a.releases, arm]) / a.size
+        a.samples = a.size
+        a.size = a.pulls if s.holds else 2 * a.size
+        a.waiting = 0
+        a.releases += 1
+        state.buffer[arm] = 0.0
+        s.held = -1
 
 
 @dataclass(frozen=True, kw_only=True)
 class LazySettings(ArmSettings):
     """How a lazy policy starts; a policy sets its rule, whether it holds an arm, its constant and its budget."""
 
-    rule: ClassVar[int]
+    rule: ClassVar[Rule]
     holds: ClassVar[bool] = False
 
     @property
@@ -120,16 +130,19 @@ class LazySettings(ArmSettings):
         """The constant of the index, and epsilon or rho."""
         raise TypeError("a policy sets its constant and budget")
 
+    def released(self, state: LazyState) -> Floats:
+        return np.asarray(state.arms["mean"])
+
     def start(self, noise: Floats) -> LazyState:
         """The state before the first round."""
-        pulls = np.zeros((5, self.dimension), dtype=np.int64)
-        pulls[SIZE] = 1
-        return LazyState(
-            values=np.zeros((2, self.dimension)),
-            pulls=pulls,
+        constant, budget = self.index_numbers
+        return self.blank(
+            LazyState,
+            arms=arm_records(self.dimension, mean=0.0, samples=0, waiting=0, size=1, pulls=0, releases=0),
             noise=noise,
-            numbers=np.array(self.index_numbers),
-            counts=np.array([0, self.rule, self.holds, -1], dtype=np.int64),
+            scalars=record(
+                rule=int(self.rule), constant=float(constant), budget=float(budget), holds=self.holds, held=-1, round=0
+            ),
         )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from adaprivate.policies.arms.lazy import LAZY_TS, PureLazySettings
+from adaprivate.policies.arms.lazy import PureLazySettings, Rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,8 +18,7 @@ class LazyDPTSSettings(PureLazySettings):
     """A beta sample around the released mean raised by bonus log t / (epsilon n), newest buffer of 1, 2, 4 ... only."""
 
     name: ClassVar[str] = "lazy-dp-ts"
-    rule: ClassVar[int] = LAZY_TS
-    holds: ClassVar[bool] = False
+    rule: ClassVar[Rule] = Rule.LAZY_TS
     bonus: float = 3.0
 
 

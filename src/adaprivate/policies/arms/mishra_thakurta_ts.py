@@ -8,42 +8,50 @@ Deviates: noise counts the tree's levels; pulls count from phase 2 on, where sum
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from adaprivate import check
-from adaprivate.check import Floats
-from adaprivate.compiled import Streams
-from adaprivate.policies.arms.base import ArmState, PureArmSettings, arm_of, beta, laplace_tables
-from adaprivate.policies.arms.tree import insert
+from adaprivate.check import Floats, Integers
+from adaprivate.compiled import Record, Streams, record
+from adaprivate.policies.arms.base import arm_of, beta
+from adaprivate.policies.arms.tree import TreeArmSettings, insert
 from adaprivate.policies.core.dispatch import selects, updates
 
-# rows of values: the noisy running sum (in phase 1: the sum of this look), then the noise of each level of the tree
-SUM, LEVELS = range(2)
-# positions in numbers: epsilon, the gap in view, log2 T, scale of the trees' noise
-EPSILON, GAP, LOG, SCALE = range(4)
-# positions in counts: rounds, phase, pulls of each arm in it, rounds of it so far, looks taken, rounds in all
-ROUND, PHASE, QUOTA, DONE, LOOKS, ROUNDS = range(6)
 WARMUPS = ("published", "none")
 
 
-class TreeBetaState(ArmState):
-    """``pulls``: of each arm since phase 2; ``noise``: a row for each round, then one for each arm in each look."""
+class TreeBetaState(NamedTuple):
+    """Sums of a look at all arms in phase 1, noisy running sums from phase 2 on."""
+
+    looked: Floats
+    """The sum of each arm's rewards in this look: private."""
+    total: Floats
+    """The sum of each arm's rewards since phase 2 as released."""
+    nodes: Floats
+    """The noise in it, by the level of its tree (levels, N): private."""
+    pulls: Integers
+    """How often each arm was played since phase 2."""
+    noise: Floats
+    """The simulated noise of each round's node, of scale 1."""
+    look_noise: Floats
+    """The simulated noise of each look (looks, N), of scale 1."""
+    scalars: Record
+    """``epsilon``; the ``gap`` in view; ``log_rounds``, log2 T; the ``scale`` of node noise; ``round``, rounds seen; the
+    ``phase``, its ``quota`` of pulls of each arm, and the rounds of it that are ``done``; ``looks`` taken."""
 
 
 @selects.of(TreeBetaState)
-def _select(state: ArmState, candidates: Floats, rng: Streams) -> int:
-    counts = state.counts
-    arms = state.values.shape[1]
-    if counts[PHASE] < 3:
-        return int(counts[DONE] % arms)
+def _select(state: TreeBetaState, candidates: Floats, rng: Streams) -> int:
+    s, arms = state.scalars[0], state.total.shape[0]
+    if s.phase < 3:
+        return int(s.done % arms)
     best, top = 0, -np.inf
     for j in range(arms):
-        n = float(state.pulls[0, j])
-        total = min(n, max(0.0, state.values[SUM, j]))
+        n = float(state.pulls[j])
+        total = min(n, max(0.0, state.total[j]))
         theta = beta(rng, total + 1.0, n - total + 1.0)
         if theta > top:
             best, top = j, theta
@@ -51,46 +59,43 @@ def _select(state: ArmState, candidates: Floats, rng: Streams) -> int:
 
 
 @updates.of(TreeBetaState)
-def _update(state: ArmState, features: Floats, reward: float, rng: Streams) -> None:
-    values, numbers, counts = state.values, state.numbers, state.counts
-    arm = arm_of(features)
-    arms = values.shape[1]
-    if counts[PHASE] == 1:
-        values[SUM, arm] += reward
+def _update(state: TreeBetaState, features: Floats, reward: float, rng: Streams) -> None:
+    s, arm, arms = state.scalars[0], arm_of(features), state.total.shape[0]
+    if s.phase == 1:
+        state.looked[arm] += reward
     else:
-        state.pulls[0, arm] += 1
-        fresh = numbers[SCALE] * state.noise[counts[ROUND], 0]
-        values[SUM, arm] += reward + insert(values, LEVELS, arm, state.pulls[0, arm], fresh)
-    counts[ROUND] += 1
-    counts[DONE] += 1
-    if counts[PHASE] == 3 or counts[DONE] < counts[QUOTA] * arms:
+        state.pulls[arm] += 1
+        state.total[arm] += reward + insert(state.nodes, arm, state.pulls[arm], s.scale * state.noise[s.round])
+    s.round += 1
+    s.done += 1
+    if s.phase == 3 or s.done < s.quota * arms:
         return
-    counts[DONE] = 0
-    if counts[PHASE] == 2:
-        counts[PHASE] = 3
+    s.done = 0
+    if s.phase == 2:
+        s.phase = 3
         return
     first, second = -np.inf, -np.inf
     for j in range(arms):
-        noise = 2.0 * arms / numbers[EPSILON] * state.noise[counts[ROUNDS] + counts[LOOKS] * arms + j, 0]
-        mean = (values[SUM, j] + noise) / counts[QUOTA]
-        values[SUM, j] = 0.0
+        noise = 2.0 * arms / s.epsilon * state.look_noise[s.looks, j]
+        mean = (state.looked[j] + noise) / s.quota
+        state.looked[j] = 0.0
         if mean > first:
             first, second = mean, first
         elif mean > second:
             second = mean
-    counts[LOOKS] += 1
-    numbers[GAP] *= 0.5
-    last = counts[ROUNDS] + (counts[LOOKS] + 1) * arms > state.noise.shape[0]  # no noise is left for another look
-    if first - second > numbers[GAP] or last:
-        counts[PHASE] = 2
-        pulls = 192.0 * numbers[LOG] ** 3 / numbers[EPSILON]
+    s.looks += 1
+    s.gap *= 0.5
+    last = s.looks == state.look_noise.shape[0]  # no noise is left for another look
+    if first - second > s.gap or last:
+        s.phase = 2
+        pulls = 192.0 * s.log_rounds**3 / s.epsilon
     else:
-        pulls = 192.0 * arms * numbers[LOG] / numbers[EPSILON]
-    counts[QUOTA] = int(min(math.ceil(pulls / (numbers[GAP] * numbers[GAP])), 1e15))
+        pulls = 192.0 * arms * s.log_rounds / s.epsilon
+    s.quota = int(min(math.ceil(pulls / (s.gap * s.gap)), 1e15))
 
 
 @dataclass(frozen=True, kw_only=True)
-class MishraThakurtaTSSettings(PureArmSettings):
+class MishraThakurtaTSSettings(TreeArmSettings):
     """A beta sample of each arm's tree sum, after the gap has been estimated and every arm pulled accordingly.
 
     warmup: "published" is phases 1 and 2, which outlast T = 10^6; "none" pulls every arm once instead.
@@ -119,20 +124,28 @@ class MishraThakurtaTSSettings(PureArmSettings):
         """The first look, or one pull of every arm."""
         return min(self.rounds, self.dimension * self._first_quota)
 
-    def noise_tables(self, seeds: Sequence[int]) -> Floats:
-        """Laplace noise of scale 1 for each round and look, which compiled code multiplies by what each needs."""
-        return laplace_tables(seeds, (self.rounds + (self.rounds.bit_length() + 1) * self.dimension, 1), 1.0)
+    def released(self, state: TreeBetaState) -> Floats:
+        return state.total
 
     def start(self, noise: Floats) -> TreeBetaState:
         """The state before the first round."""
-        phase = 2 if self.warmup == "none" else 1
-        scale = self.rounds.bit_length() / self.true_epsilon
-        return TreeBetaState(
-            values=np.zeros((LEVELS + self.rounds.bit_length() + 1, self.dimension)),
-            pulls=np.zeros((1, self.dimension), dtype=np.int64),
-            noise=noise,
-            numbers=np.array([self.epsilon, 1.0, math.log2(max(self.rounds, 2)), scale]),
-            counts=np.array([0, phase, self._first_quota, 0, 0, self.rounds], dtype=np.int64),
+        return self.blank(
+            TreeBetaState,
+            nodes=self.nodes(),
+            pulls=np.zeros(self.dimension, dtype=np.int64),
+            noise=noise[: self.rounds, 0],
+            look_noise=noise[self.rounds :].reshape(-1, self.dimension),
+            scalars=record(
+                epsilon=float(self.epsilon),
+                gap=1.0,
+                log_rounds=math.log2(max(self.rounds, 2)),
+                scale=self.rounds.bit_length() / self.true_epsilon,
+                round=0,
+                phase=2 if self.warmup == "none" else 1,
+                quota=self._first_quota,
+                done=0,
+                looks=0,
+            ),
         )
 
 

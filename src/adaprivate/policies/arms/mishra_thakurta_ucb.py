@@ -8,40 +8,47 @@ Deviates: noise counts the tree's levels (the paper says log T); bonus="experime
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from adaprivate import check
-from adaprivate.check import Floats
-from adaprivate.compiled import Streams
-from adaprivate.policies.arms.base import ArmState, PureArmSettings, arm_of, laplace_tables
-from adaprivate.policies.arms.tree import insert
+from adaprivate.check import Floats, Integers
+from adaprivate.compiled import Record, Streams, record
+from adaprivate.policies.arms.base import arm_of
+from adaprivate.policies.arms.tree import TreeArmSettings, insert
 from adaprivate.policies.core.dispatch import selects, updates
 
-# rows of values: the noisy running sum, then the noise of each level of the tree
-SUM, LEVELS = range(2)
 BONUSES = ("published", "experiments")
 
 
-class TreeUCBState(ArmState):
-    """``pulls``: of each arm; ``noise``: a row for each round; ``numbers``: the bonus Gamma, or 0; ``counts``: rounds."""
+class TreeUCBState(NamedTuple):
+    """A noisy running sum for each arm."""
+
+    total: Floats
+    """The sum of each arm's rewards as released."""
+    nodes: Floats
+    """The noise in it, by the level of its tree (levels, N): private."""
+    pulls: Integers
+    """How often each arm was played."""
+    noise: Floats
+    """The simulated noise of the node that each round completes."""
+    scalars: Record
+    """Whether the bonus is as ``published``, and then ``cover``, its Gamma; ``round``, rounds seen."""
 
 
 @selects.of(TreeUCBState)
-def _select(state: ArmState, candidates: Floats, rng: Streams) -> int:
-    arms = state.values.shape[1]
-    if state.counts[0] < arms:
-        return int(state.counts[0])
-    log_t = math.log(state.counts[0] + 1.0)
-    cover = state.numbers[0]
+def _select(state: TreeUCBState, candidates: Floats, rng: Streams) -> int:
+    s, arms = state.scalars[0], state.total.shape[0]
+    if s.round < arms:
+        return int(s.round)
+    published, cover, log_t = s.published, s.cover, math.log(s.round + 1.0)
     best, top = 0, -np.inf
     for j in range(arms):
-        n = float(state.pulls[0, j])
-        total = state.values[SUM, j]
-        if cover > 0.0:
+        n = float(state.pulls[j])
+        total = state.total[j]
+        if published:
             score = total / n + math.sqrt(2.0 * log_t / n) + cover / n
         else:
             total = max(total, 0.0)
@@ -52,16 +59,15 @@ def _select(state: ArmState, candidates: Floats, rng: Streams) -> int:
 
 
 @updates.of(TreeUCBState)
-def _update(state: ArmState, features: Floats, reward: float, rng: Streams) -> None:
-    arm = arm_of(features)
-    state.pulls[0, arm] += 1
-    fresh = state.noise[state.counts[0], 0]
-    state.values[SUM, arm] += reward + insert(state.values, LEVELS, arm, state.pulls[0, arm], fresh)
-    state.counts[0] += 1
+def _update(state: TreeUCBState, features: Floats, reward: float, rng: Streams) -> None:
+    s, arm = state.scalars[0], arm_of(features)
+    state.pulls[arm] += 1
+    state.total[arm] += reward + insert(state.nodes, arm, state.pulls[arm], state.noise[s.round])
+    s.round += 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class MishraThakurtaUCBSettings(PureArmSettings):
+class MishraThakurtaUCBSettings(TreeArmSettings):
     """The largest mean + sqrt(2 log t / n) + Gamma / n, means from trees that split epsilon between the arms.
 
     bonus: "published" is Gamma = N log^2 T log(N T log T / confidence) / epsilon.
@@ -81,21 +87,28 @@ class MishraThakurtaUCBSettings(PureArmSettings):
         """A reward enters the tree of one arm, and each tree has epsilon / N."""
         return self.epsilon / self.dimension
 
-    def noise_tables(self, seeds: Sequence[int]) -> Floats:
-        """The Laplace noise of the tree node that each round completes."""
-        return laplace_tables(seeds, (self.rounds, 1), self.rounds.bit_length() / self.true_epsilon)
+    @property
+    def releases(self) -> tuple[int, int]:
+        return self.rounds, 1
+
+    @property
+    def noise_scale(self) -> float:
+        return self.rounds.bit_length() / self.true_epsilon
+
+    def released(self, state: TreeUCBState) -> Floats:
+        return state.total
 
     def start(self, noise: Floats) -> TreeUCBState:
         """The state before the first round."""
         log_rounds = math.log(max(self.rounds, 3))
         cover = self.dimension * log_rounds**2 / self.epsilon
         cover *= math.log(self.dimension * self.rounds * log_rounds / self.confidence)
-        return TreeUCBState(
-            values=np.zeros((LEVELS + self.rounds.bit_length() + 1, self.dimension)),
-            pulls=np.zeros((1, self.dimension), dtype=np.int64),
-            noise=noise,
-            numbers=np.array([cover if self.bonus == "published" else 0.0]),
-            counts=np.zeros(1, dtype=np.int64),
+        return self.blank(
+            TreeUCBState,
+            nodes=self.nodes(),
+            pulls=np.zeros(self.dimension, dtype=np.int64),
+            noise=noise[:, 0],
+            scalars=record(published=self.bonus == "published", cover=cover, round=0),
         )
 
 

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from adaprivate import check, privacy
+from adaprivate.mechanisms.plan import SamplingPlan
 from adaprivate.policies.arms.sampling import BudgetedSamplingSettings
 
 CALIBRATIONS = ("published", "tight")
@@ -52,12 +53,13 @@ class ModifiedThompsonSettings(BudgetedSamplingSettings):
         )
         return found.best.prepulls, found.best.variance
 
-    def guarantee(self, *, exact_noise: bool = False) -> privacy.Guarantee:
-        """The true epsilon; the one asked for beside it."""
+    @cached_property
+    def plan(self) -> SamplingPlan:
+        """That of the true epsilon; the one asked for beside it."""
         prepulls, variance = self.pair
         mu = privacy.thompson_mu(self.rounds, self.dimension, prepulls=prepulls, variance=variance)
         nominal = self.asked_epsilon if self.calibration == "published" else None
-        return self.statement(mu, self.delta, exact_noise, nominal)
+        return self.sampling_plan(mu, self.delta, nominal)
 
 
 EXAMPLES = (

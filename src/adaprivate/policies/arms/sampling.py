@@ -1,91 +1,131 @@
-"""Gaussian Thompson sampling on arms: one state and one pair of functions for Algorithms 1 and 2 and for the filter."""
+"""Gaussian Thompson sampling on arms: one learner and one book for Algorithms 1 and 2 and for the filter.
+
+The samples themselves are the privacy noise: a choice is the release. What an arm's samples cost is a function of how often
+it was played, which is public; only the sums of rewards are private.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from adaprivate import check, privacy
-from adaprivate.check import Floats
-from adaprivate.compiled import Streams, entry, kernel, normal
-from adaprivate.mechanisms.arm_sampler import LARGEST, ArmSampler
-from adaprivate.mechanisms.noise import Secure
-from adaprivate.policies.arms.base import ArmSettings, ArmState, arm_of, stated
-from adaprivate.policies.core.dispatch import selects, updates
-
-# rows of values: sum / (n + 1), sqrt(c / (n + 1)), what the arm's data pays for one more round, what it has paid, its sum
-MEAN, SPREAD, PRICE, SPENT, SUM = range(5)
-# positions in numbers; the limit is that on SPENT, -1 for none
-VARIANCE, LIMIT = range(2)
-# positions in counts
-ROUND, PREPULLS, COMMITTED = range(3)
+from adaprivate.check import Floats, Integers
+from adaprivate.compiled import Record, Streams, entry, kernel, normal, record
+from adaprivate.mechanisms.book import ArmBook
+from adaprivate.mechanisms.plan import SamplingPlan
+from adaprivate.policies.arms.base import ArmSettings, arm_of
+from adaprivate.policies.core.dispatch import counted, counts, selects, updates
+from adaprivate.policies.core.propensities import Propensities, copied, gaussian_best, propensities_of
 
 
-class SamplingState(ArmState):
-    """``pulls`` has one row: how often each arm was played."""
+class SamplingState(NamedTuple):
+    """What is public of a sampling policy, entry by entry of the arms."""
+
+    pulls: Integers
+    spread: Floats
+    """sqrt(c / (n + 1)): how wide an arm's samples spread."""
+    price: Floats
+    """What an arm's rewards pay for one more round, in mu^2."""
+    spent: Floats
+    """What they have paid."""
+    scalars: Record
+    """c, the limit on ``spent`` (-1: none), pre-pulls of every arm, rounds seen, the arm committed to (-1: none yet)."""
+
+
+class ArmSums(NamedTuple):
+    """The sums of rewards of each arm, in simulation: private."""
+
+    sums: Floats
+    means: Floats
+    """sum / (n + 1)."""
+
+
+class SamplingPair(NamedTuple):
+    """A sampling policy in simulation."""
+
+    learner: SamplingState
+    book: ArmSums
 
 
 @kernel
-def settled(state: ArmState) -> int:
+def settled(state: SamplingState) -> int:
     """The arm that is played without sampling: in a pre-pull, or after commitment; else -1, and every arm has paid."""
-    values, counts = state.values, state.counts
-    arms = values.shape[1]
-    if counts[ROUND] < counts[PREPULLS] * arms:
-        return int(counts[ROUND] // counts[PREPULLS])
-    if counts[COMMITTED] >= 0:
-        return int(counts[COMMITTED])
-    limit = state.numbers[LIMIT]
-    if limit >= 0.0:
+    s = state.scalars[0]
+    arms = state.pulls.shape[0]
+    if s.round < s.prepulls * arms:
+        return int(s.round // s.prepulls)
+    if s.committed >= 0:
+        return int(s.committed)
+    if s.limit >= 0.0:
         affordable = True
         for j in range(arms):
-            if not values[SPENT, j] + values[PRICE, j] <= limit:
+            if not state.spent[j] + state.price[j] <= s.limit:
                 affordable = False
         if not affordable:
             chosen = 0
             for j in range(arms):
-                if state.pulls[0, j] > state.pulls[0, chosen]:
+                if state.pulls[j] > state.pulls[chosen]:
                     chosen = j
-            counts[COMMITTED] = chosen
+            s.committed = chosen
             return chosen
         for j in range(arms):
-            values[SPENT, j] += values[PRICE, j]
+            state.spent[j] += state.price[j]
     return -1
 
 
 @entry
-def _settled(state: Any) -> int:
+def settled_arm(state: Any) -> int:
+    """The same, called from Python."""
     return settled(state)
 
 
-@selects.of(SamplingState)
-def _select(state: ArmState, candidates: Floats, rng: Streams) -> int:
-    arm = settled(state)
+@selects.of(SamplingPair)
+def _select(state: SamplingPair, candidates: Floats, rng: Streams) -> int:
+    arm = settled(state.learner)
     if arm >= 0:
         return arm
-    values = state.values
     best, top = 0, -np.inf
-    for j in range(values.shape[1]):
-        theta = values[MEAN, j] + values[SPREAD, j] * normal(rng, 0)
+    for j in range(state.learner.pulls.shape[0]):
+        theta = state.book.means[j] + state.learner.spread[j] * normal(rng, 0)
         if theta > top:
             best, top = j, theta
     return best
 
 
-@updates.of(SamplingState)
-def _update(state: ArmState, features: Floats, reward: float, rng: Streams) -> None:
-    values = state.values
+@counts.of(SamplingState)
+def _counted(state: SamplingState, features: Floats) -> None:
+    s = state.scalars[0]
     arm = arm_of(features)
-    state.pulls[0, arm] += 1
-    weight = state.pulls[0, arm] + 1.0
-    values[SUM, arm] += reward
-    values[MEAN, arm] = values[SUM, arm] / weight
-    values[SPREAD, arm] = math.sqrt(state.numbers[VARIANCE] / weight)
-    values[PRICE, arm] = 1.0 / (state.numbers[VARIANCE] * weight)
-    state.counts[ROUND] += 1
+    state.pulls[arm] += 1
+    weight = state.pulls[arm] + 1.0
+    state.spread[arm] = math.sqrt(s.variance / weight)
+    state.price[arm] = 1.0 / (s.variance * weight)
+    s.round += 1
+
+
+@updates.of(SamplingPair)
+def _update(state: SamplingPair, features: Floats, reward: float, rng: Streams) -> None:
+    counted(state.learner, features)
+    arm = arm_of(features)
+    state.book.sums[arm] += reward
+    state.book.means[arm] = state.book.sums[arm] / (state.learner.pulls[arm] + 1.0)
+
+
+@propensities_of(SamplingPair)
+def _propensities(state: SamplingPair, candidates: Floats, *, draws: int = 512, **how: Any) -> Propensities:
+    rows, count, _ = candidates.shape
+    arm = int(settled_arm(copied(state.learner)))
+    if arm >= 0:
+        one = np.zeros((rows, count))
+        one[:, arm] = 1.0
+        return Propensities(one, np.zeros((rows, count)))
+    found = gaussian_best(state.book.means[None], np.diag(state.learner.spread)[None], draws=64 * draws)
+    return Propensities(*(np.repeat(part, rows, axis=0) for part in found))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,37 +152,40 @@ class SamplingSettings(ArmSettings):
         """A bound on the pulls of one arm before the last round that samples."""
         return float(self.rounds)
 
-    def exact_sampler(self, source: Secure) -> ArmSampler:
-        """What samples with exact noise in place of the compiled code; refused if it could not go on to the last round."""
-        variance, most = self.pair[1], LARGEST / (self.sampled_pulls + 1)
-        check.expect(variance < most, "variance", variance, f"< {most:.6g} for exact noise over {self.rounds} rounds")
-        return ArmSampler(self.dimension, variance, source)
-
-    def exact_choice(self, state: SamplingState, sampler: ArmSampler) -> int:
-        """Choose as compiled code does, by exact samples."""
-        arm = _settled(state)
-        return int(arm) if arm >= 0 else int(np.argmax(sampler.samples()))
-
-    def statement(
-        self, mu: float, delta: float, exact_noise: bool, nominal_epsilon: float | None = None
-    ) -> privacy.Guarantee:
-        """The guarantee at this mu; the curve is an upper bound."""
-        slack = self.exact_sampler(Secure()).slack(self.rounds) if exact_noise else 0.0
-        price = privacy.GaussianPrice(mu, slack, exact=False)
-        return stated(price, delta, nominal_epsilon=nominal_epsilon, exact_noise=exact_noise)
-
-    def start(self, noise: Floats) -> SamplingState:
-        """The state before the first round."""
-        prepulls, variance = self.pair
-        values = np.zeros((5, self.dimension))
-        values[SPREAD] = math.sqrt(variance)
-        return SamplingState(
-            values=values,
-            pulls=np.zeros((1, self.dimension), dtype=np.int64),
-            noise=noise,
-            numbers=np.array([variance, self.limit]),
-            counts=np.array([0, prepulls, -1], dtype=np.int64),
+    def sampling_plan(self, mu: float, delta: float, nominal_epsilon: float | None = None) -> SamplingPlan:
+        """The plan at this mu, an upper bound."""
+        return SamplingPlan(
+            delta=delta,
+            nominal_epsilon=nominal_epsilon,
+            arms=self.dimension,
+            rounds=self.rounds,
+            mu=mu,
+            variance=self.pair[1],
+            most_pulls=self.sampled_pulls,
         )
+
+    def exact_choice(self, learner: SamplingState, book: ArmBook) -> int:
+        """Choose as compiled code does, by exact samples."""
+        arm = settled_arm(learner)
+        return int(arm) if arm >= 0 else int(np.argmax(book.sample()))
+
+    def learner(self) -> SamplingState:
+        """The learner before the first round: public."""
+        prepulls, variance = self.pair
+        return SamplingState(
+            pulls=np.zeros(self.dimension, dtype=np.int64),
+            spread=np.full(self.dimension, math.sqrt(variance)),
+            price=np.zeros(self.dimension),
+            spent=np.zeros(self.dimension),
+            scalars=record(variance=float(variance), limit=float(self.limit), prepulls=prepulls, round=0, committed=-1),
+        )
+
+    def released(self, state: SamplingPair) -> Floats:
+        """Nothing but the choices themselves."""
+        return np.zeros(0)
+
+    def start(self, noise: Floats) -> SamplingPair:
+        return SamplingPair(self.learner(), ArmSums(np.zeros(self.dimension), np.zeros(self.dimension)))
 
 
 @dataclass(frozen=True, kw_only=True)

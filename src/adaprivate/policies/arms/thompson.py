@@ -8,9 +8,11 @@ Deviates: nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from adaprivate import check, privacy
+from adaprivate.mechanisms.plan import SamplingPlan
 from adaprivate.policies.arms.sampling import SamplingSettings
 
 
@@ -29,9 +31,9 @@ class ThompsonSettings(SamplingSettings):
     def pair(self) -> tuple[int, float]:
         return 0, 1.0
 
-    def guarantee(self, *, exact_noise: bool = False) -> privacy.Guarantee:
-        """What the sampling gives: nothing can be asked for."""
-        return self.statement(privacy.thompson_mu(self.rounds, self.dimension), self.delta, exact_noise)
+    @cached_property
+    def plan(self) -> SamplingPlan:
+        return self.sampling_plan(privacy.thompson_mu(self.rounds, self.dimension), self.delta)  # nothing can be asked for
 
 
 EXAMPLES = (ThompsonSettings(dimension=4, rounds=60),)

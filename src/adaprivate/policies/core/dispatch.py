@@ -1,8 +1,12 @@
-"""What a policy is to compiled code: a state, how it chooses, how it learns."""
+"""What a policy is to compiled code: a state that chooses and learns.
+
+A policy whose rewards reach its choices only through releases is *split*: a learner, which is public and never sees a
+reward, and a book, which is private and collects them. Other states learn from a reward directly.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from adaprivate.check import Floats
 from adaprivate.compiled import Dispatch, Streams
@@ -18,5 +22,42 @@ def update(state: Any, features: Floats, reward: float, rng: Streams) -> None:
     raise TypeError(f"{type(state).__name__} has no compiled update")
 
 
+def counted(state: Any, features: Floats) -> None:
+    """A round with these features is over, its reward in the book; a learner's state is public before and after."""
+    raise TypeError(f"{type(state).__name__} has no compiled counted")
+
+
+def read(state: Any, released: Floats) -> None:
+    """Take in what was released."""
+    raise TypeError(f"{type(state).__name__} has no compiled read")
+
+
+def collect(book: Any, features: Floats, reward: float, rng: Streams) -> bool:
+    """Enter an event into a simulated book; True if that closed a batch: its release is then in ``book.released``."""
+    raise TypeError(f"{type(book).__name__} has no compiled collect")
+
+
 selects = Dispatch(select)
 updates = Dispatch(update)
+counts = Dispatch(counted)
+reads = Dispatch(read)
+collects = Dispatch(collect)
+
+
+class Split(NamedTuple):
+    """A learner and a simulated book: together what a private policy is in simulation."""
+
+    learner: Any
+    book: Any
+
+
+@selects.of(Split)
+def _select(state: Split, candidates: Floats, rng: Streams) -> int:
+    return select(state.learner, candidates, rng)
+
+
+@updates.of(Split)
+def _update(state: Split, features: Floats, reward: float, rng: Streams) -> None:
+    counted(state.learner, features)
+    if collect(state.book, features, reward, rng):
+        read(state.learner, state.book.released)

@@ -1,4 +1,4 @@
-"""The linear core: statistics in square-root form, batch releases, and the rules that choose.
+"""The linear core: a design matrix in square-root form, and the rules that choose.
 
 The design matrix A = ridge I + sum x x' is public. It is kept as a dense S with S S' = A^-1, and the released statistic b
 as w = S' b; then theta = S (w + v z), z standard normal, has exactly the law N(A^-1 b, v^2 A^-1), and one more row costs a
@@ -8,86 +8,75 @@ rank-one update of S (Potter): four passes over d x d numbers, no factorisation.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams, below, kernel, normal, uniform
-from adaprivate.policies.core.dispatch import selects, updates
-
-Integers = npt.NDArray[np.int64]
-
-# rows of LinearState.vectors
-COORDINATES, TOTAL, STATISTIC, PRIOR, ROTATED, PARAMETER = range(6)
-# positions in LinearState.numbers
-WIDTH, DECAY, CENTRE, SAMPLING, FORCED = range(5)
-# positions in LinearState.counts
-ROUND, BATCH, FORCED_ROUNDS = range(3)
+from adaprivate.compiled import Record, Streams, below, kernel, normal, record, uniform
+from adaprivate.policies.core.dispatch import counts, reads, selects
+from adaprivate.policies.core.propensities import Propensities, certain, gaussian_best, propensities_of
 
 
 class LinearState(NamedTuple):
-    """Everything a linear policy remembers."""
+    """Everything a linear policy knows: public, it never holds a reward that was not released."""
 
     root: Floats
     """S, with S S' = A^-1."""
-    vectors: Floats
-    """Six vectors (6, d), by the names above: w = S' b; the true running sum of (reward - centre) x, which is private; the
-    statistic b as last released; the prior, ridge * theta_0; the last S' x, or scratch; the last sampled theta."""
-    noise: Floats
-    """The noise of each release (batches, d), in simulation; empty where a mechanism releases."""
-    ends: Integers
-    """The round after which each batch is released."""
-    numbers: Floats
-    """Exploration width, its decay per batch, centre, sampling rate, forced-exploration constant."""
-    counts: Integers
-    """Rounds seen, batches released, rounds of forced exploration."""
+    coordinates: Floats
+    """w = S' b."""
+    statistic: Floats
+    """b as last released; not kept by policies that learn each reward by itself."""
+    prior: Floats
+    """ridge theta_0, with which b begins."""
+    rotated: Floats
+    """The last S' x, or scratch."""
+    parameter: Floats
+    """The last sampled theta."""
+    scalars: Record
+    """Exploration ``width``, its ``decay`` per batch, the constant ``gamma`` of forced exploration (0: none), ``shrink``,
+    that of S' x by the last row; rounds seen, batches read, rounds of forced exploration."""
 
 
 class ThompsonState(LinearState):
-    """Releases in batches, chooses by a posterior sample."""
+    """Reads running sums, chooses by a posterior sample."""
 
 
 class OptimisticState(LinearState):
-    """Releases in batches, chooses by an upper confidence bound."""
+    """Reads running sums, chooses by an upper confidence bound."""
 
 
 class OnlineThompsonState(LinearState):
-    """Learns every reward at once (not private), chooses by a posterior sample."""
+    """Reads the reward of every round, chooses by a posterior sample."""
 
 
 class OnlineOptimisticState(LinearState):
-    """Learns every reward at once (not private), chooses by an upper confidence bound."""
+    """Reads the reward of every round, chooses by an upper confidence bound."""
 
 
-def fresh(
+def linear_state(
     kind: type[LinearState],
     *,
     dimension: int,
     ridge: float,
     width: float,
     decay: float = 1.0,
-    centre: float = 0.0,
-    sampling_rate: float = 1.0,
-    forced: float = 0.0,
+    gamma: float = 0.0,
     theta_0: Floats | None = None,
-    ends: Integers | None = None,
-    noise: Floats | None = None,
 ) -> LinearState:
     """The state before the first round."""
     root = np.eye(dimension) / math.sqrt(ridge)
-    vectors = np.zeros((6, dimension))
-    if theta_0 is not None:
-        vectors[PRIOR] = vectors[STATISTIC] = ridge * np.asarray(theta_0, dtype=np.float64)
-        vectors[COORDINATES] = root @ vectors[PRIOR]
+    prior = np.zeros(dimension) if theta_0 is None else ridge * np.asarray(theta_0, dtype=np.float64)
     return kind(
         root=root,
-        vectors=vectors,
-        noise=np.zeros((0, dimension)) if noise is None else noise,
-        ends=np.zeros(0, dtype=np.int64) if ends is None else ends,
-        numbers=np.array([width, decay, centre, sampling_rate, forced]),
-        counts=np.zeros(3, dtype=np.int64),
+        coordinates=root @ prior,
+        statistic=prior.copy(),
+        prior=prior,
+        rotated=np.zeros(dimension),
+        parameter=np.zeros(dimension),
+        scalars=record(
+            width=float(width), decay=float(decay), gamma=float(gamma), shrink=1.0, round=0, batch=0, forced_rounds=0
+        ),
     )
 
 
@@ -113,14 +102,12 @@ def dot(a: Floats, b: Floats) -> float:
 
 
 @kernel
-def absorb(state: LinearState, features: Floats) -> float:
-    """Add x x' to A; returns 1 / sqrt(1 + x' A^-1 x) and leaves S' x, before the change, in its row."""
-    root, w, phi = state.root, state.vectors[COORDINATES], state.vectors[ROTATED]
+def widen(root: Floats, phi: Floats, features: Floats) -> float:
+    """Add x x' to A; returns 1 + x' A^-1 x and leaves S' x, both before the change, the latter in ``phi``."""
     d = features.shape[0]
     rotate(root, features, phi)
     grown = 1.0 + dot(phi, phi)
     gain = 1.0 / (grown + math.sqrt(grown))
-    along = gain * dot(phi, w)
     for i in range(d):
         pull = 0.0
         for j in range(d):
@@ -128,22 +115,28 @@ def absorb(state: LinearState, features: Floats) -> float:
         pull *= gain
         for j in range(d):
             root[i, j] -= pull * phi[j]
-    for j in range(d):
+    return grown
+
+
+@kernel
+def absorb(root: Floats, w: Floats, phi: Floats, features: Floats) -> float:
+    """Add x x' to A and keep w = S' b; returns 1 / sqrt(1 + x' A^-1 x) and leaves S' x, before the change, in ``phi``."""
+    grown = widen(root, phi, features)
+    along = 1.0 / (grown + math.sqrt(grown)) * dot(phi, w)
+    for j in range(features.shape[0]):
         w[j] -= along * phi[j]
     return 1.0 / math.sqrt(grown)
 
 
 @kernel
-def sample_parameter(state: LinearState, rng: Streams) -> None:
-    """theta ~ N(A^-1 b, width^2 A^-1), in its row."""
-    root, w, z, theta = state.root, state.vectors[COORDINATES], state.vectors[ROTATED], state.vectors[PARAMETER]
-    d = w.shape[0]
-    width = state.numbers[WIDTH]
-    for j in range(d):
+def sample_parameter(root: Floats, w: Floats, width: float, z: Floats, theta: Floats, rng: Streams) -> None:
+    """theta ~ N(S w, width^2 S S'), as many entries as theta has; ``z`` is scratch."""
+    size = w.shape[0]
+    for j in range(size):
         z[j] = w[j] + width * normal(rng, 0)
-    for i in range(d):
+    for i in range(theta.shape[0]):
         total = 0.0
-        for j in range(d):
+        for j in range(size):
             total += root[i, j] * z[j]
         theta[i] = total
 
@@ -164,14 +157,13 @@ def highest(candidates: Floats, theta: Floats) -> int:
 
 
 @kernel
-def most_optimistic(state: LinearState, candidates: Floats) -> int:
+def most_optimistic(root: Floats, w: Floats, width: float, phi: Floats, candidates: Floats) -> int:
     """The candidate with the largest x' A^-1 b + width sqrt(x' A^-1 x), the first among equals (up to rounding)."""
-    phi = state.vectors[ROTATED]
     best = 0
     top = 0.0
     for a in range(candidates.shape[0]):
-        rotate(state.root, candidates[a], phi)
-        score = dot(phi, state.vectors[COORDINATES]) + state.numbers[WIDTH] * math.sqrt(dot(phi, phi))
+        rotate(root, candidates[a], phi)
+        score = dot(phi, w) + width * math.sqrt(dot(phi, phi))
         if a == 0 or score > top + 1e-12 * (1.0 + abs(top)):
             top = score
             best = a
@@ -179,37 +171,41 @@ def most_optimistic(state: LinearState, candidates: Floats) -> int:
 
 
 @kernel
-def forced(state: LinearState, rng: Streams) -> bool:
-    """Whether this round explores at random: with probability min(1, d log t / (t gamma)), Sec 6.2."""
-    gamma = state.numbers[FORCED]
-    if gamma <= 0.0:
-        return False
-    t = state.counts[ROUND] + 1.0
-    explore = uniform(rng, 1) * t * gamma < state.root.shape[0] * math.log(t)
-    if explore:
-        state.counts[FORCED_ROUNDS] += 1
-    return bool(explore)
+def most_hopeful(root: Floats, theta: Floats, width: float, phi: Floats, candidates: Floats) -> int:
+    """The candidate with the largest theta' x + width |S' x|, the first among equals (up to rounding)."""
+    best = 0
+    top = 0.0
+    for a in range(candidates.shape[0]):
+        rotate(root, candidates[a], phi)
+        score = dot(theta, candidates[a]) + width * math.sqrt(dot(phi, phi))
+        if a == 0 or score > top + 1e-12 * (1.0 + abs(top)):
+            top = score
+            best = a
+    return best
 
 
 @kernel
-def collect(state: LinearState, features: Floats, reward: float, rng: Streams) -> None:
-    """Add an event to the running sum and release it when its batch ends."""
-    weight = reward - state.numbers[CENTRE]
-    rate = state.numbers[SAMPLING]
-    if rate < 1.0:
-        weight = weight / rate if uniform(rng, 1) < rate else 0.0
-    d = features.shape[0]
-    total, statistic, prior = state.vectors[TOTAL], state.vectors[STATISTIC], state.vectors[PRIOR]
-    for j in range(d):
-        total[j] += weight * features[j]
-    state.counts[ROUND] += 1
-    batch = state.counts[BATCH]
-    if batch < state.noise.shape[0] and state.counts[ROUND] == state.ends[batch]:
-        for j in range(d):
-            statistic[j] = prior[j] + total[j] + state.noise[batch, j]
-        rotate(state.root, statistic, state.vectors[COORDINATES])
-        state.counts[BATCH] += 1
-        state.numbers[WIDTH] *= state.numbers[DECAY]
+def solve(root: Floats, vector: Floats, phi: Floats, out: Floats) -> None:
+    """out = A^-1 vector; leaves S' vector in ``phi``."""
+    rotate(root, vector, phi)
+    for i in range(vector.shape[0]):
+        total = 0.0
+        for j in range(vector.shape[0]):
+            total += root[i, j] * phi[j]
+        out[i] = total
+
+
+@kernel
+def forced(state: LinearState, rng: Streams) -> bool:
+    """Whether this round explores at random: with probability min(1, d log t / (t gamma)), Sec 6.2."""
+    s = state.scalars[0]
+    if s.gamma <= 0.0:
+        return False
+    t = s.round + 1.0
+    explore = uniform(rng, 1) * t * s.gamma < state.root.shape[0] * math.log(t)
+    if explore:
+        s.forced_rounds += 1
+    return bool(explore)
 
 
 @selects.of(ThompsonState)
@@ -217,8 +213,8 @@ def collect(state: LinearState, features: Floats, reward: float, rng: Streams) -
 def _thompson(state: LinearState, candidates: Floats, rng: Streams) -> int:
     if forced(state, rng):
         return below(rng, 1, candidates.shape[0])
-    sample_parameter(state, rng)
-    return highest(candidates, state.vectors[PARAMETER])
+    sample_parameter(state.root, state.coordinates, state.scalars[0].width, state.rotated, state.parameter, rng)
+    return highest(candidates, state.parameter)
 
 
 @selects.of(OptimisticState)
@@ -226,24 +222,62 @@ def _thompson(state: LinearState, candidates: Floats, rng: Streams) -> int:
 def _optimistic(state: LinearState, candidates: Floats, rng: Streams) -> int:
     if forced(state, rng):
         return below(rng, 1, candidates.shape[0])
-    return most_optimistic(state, candidates)
+    return most_optimistic(state.root, state.coordinates, state.scalars[0].width, state.rotated, candidates)
 
 
-@updates.of(ThompsonState)
-@updates.of(OptimisticState)
-def _batched(state: LinearState, features: Floats, reward: float, rng: Streams) -> None:
-    absorb(state, features)
-    collect(state, features, reward, rng)
+@counts.of(ThompsonState)
+@counts.of(OptimisticState)
+@counts.of(OnlineThompsonState)
+@counts.of(OnlineOptimisticState)
+def _counted(state: LinearState, features: Floats) -> None:
+    s = state.scalars[0]
+    s.shrink = absorb(state.root, state.coordinates, state.rotated, features)
+    s.round += 1
 
 
-@updates.of(OnlineThompsonState)
-@updates.of(OnlineOptimisticState)
-def _online(state: LinearState, features: Floats, reward: float, rng: Streams) -> None:
-    shrink = absorb(state, features)  # S' x after the change is S' x before it, times this
-    weight = reward - state.numbers[CENTRE]
-    vectors = state.vectors
-    for j in range(features.shape[0]):
-        vectors[COORDINATES, j] += weight * shrink * vectors[ROTATED, j]
-        vectors[TOTAL, j] += weight * features[j]
-        vectors[STATISTIC, j] = vectors[PRIOR, j] + vectors[TOTAL, j]
-    state.counts[ROUND] += 1
+@reads.of(ThompsonState)
+@reads.of(OptimisticState)
+def _read_running_sum(state: LinearState, released: Floats) -> None:
+    for j in range(released.shape[0]):
+        state.statistic[j] = state.prior[j] + released[j]
+    rotate(state.root, state.statistic, state.coordinates)
+    s = state.scalars[0]
+    s.batch += 1
+    s.width *= s.decay
+
+
+@reads.of(OnlineThompsonState)
+@reads.of(OnlineOptimisticState)
+def _read_reward(state: LinearState, released: Floats) -> None:
+    s = state.scalars[0]
+    weight = released[0] * s.shrink  # S' x after the round's row is S' x before it, times the shrink
+    for j in range(state.coordinates.shape[0]):
+        state.coordinates[j] += weight * state.rotated[j]
+    s.batch += 1
+
+
+def mixed_with_forced(state: LinearState, found: Propensities) -> Propensities:
+    """These probabilities where the next round may explore at random instead (Sec 6.2)."""
+    s = state.scalars[0]
+    if s["gamma"] <= 0:
+        return found
+    t = s["round"] + 1.0
+    random = float(min(1.0, len(state.root) * math.log(t) / (t * s["gamma"])))
+    count = found.probability.shape[1]
+    return Propensities((1 - random) * found.probability + random / count, (1 - random) * found.error)
+
+
+@propensities_of(ThompsonState)
+@propensities_of(OnlineThompsonState)
+def _thompson_propensities(state: LinearState, candidates: Floats, **how: Any) -> Propensities:
+    rotated = candidates @ state.root
+    found = gaussian_best(rotated @ state.coordinates, state.scalars[0]["width"] * rotated, **how)
+    return mixed_with_forced(state, found)
+
+
+@propensities_of(OptimisticState)
+@propensities_of(OnlineOptimisticState)
+def _optimistic_propensities(state: LinearState, candidates: Floats, **how: Any) -> Propensities:
+    unforced = state.scalars.copy()
+    unforced["gamma"] = 0.0
+    return mixed_with_forced(state, certain(state._replace(scalars=unforced), candidates))

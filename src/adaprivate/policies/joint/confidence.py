@@ -12,12 +12,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from adaprivate import check, privacy
-from adaprivate.check import Floats
-from adaprivate.compiled import Streams, streams
-from adaprivate.policies.core.linear import Integers
-from adaprivate.policies.core.releasing import refuse_exact_noise
-from adaprivate.policies.joint.perturbed import NONE, WISHART, JointState, begin, stream_of, stream_table
-from adaprivate.privacy import Guarantee, Participation, Price
+from adaprivate.check import Floats, Integers
+from adaprivate.compiled import record
+from adaprivate.mechanisms.plan import SimulationPlan
+from adaprivate.policies.core.settings import PolicySettings
+from adaprivate.policies.core.tables import stream_of, stream_tables
+from adaprivate.policies.joint.perturbed import JointState, Law, begin
+from adaprivate.policies.joint.trees import entries
+from adaprivate.privacy import Participation, Price
 from adaprivate.privacy.price import LOSS_GRID
 from adaprivate.privacy.wishart import least_degrees
 from adaprivate.purposes import Purpose
@@ -37,28 +39,24 @@ class Bounds(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfidenceSettings:
+class ConfidenceSettings(PolicySettings):
     """Settings of linear UCB with the confidence width of Shariff & Sheffet, Prop. 4.
 
     failure_probability: alpha, that a confidence set fails (None: 1 / rounds). subgaussian: sigma of the reward noise;
     parameter_bound: S, a bound on |theta|; both on the scale of y = 2 r - 1.
     """
 
-    name: ClassVar[str]
-    private: ClassVar[bool]
     centre: ClassVar[float] = 0.5
     """A missing reward counts as y = 0."""
-    noise_kind: ClassVar[int] = NONE
+    law: ClassVar[Law] = Law.NONE
 
-    dimension: int
-    rounds: int
     failure_probability: float | None = None
     subgaussian: float = 1.0
     parameter_bound: float = 1.0
 
     def __post_init__(self) -> None:
-        check.whole("dimension", self.dimension, at_least=1)
-        check.whole("rounds", self.rounds, at_least=1, at_most=2**52)
+        super().__post_init__()
+        check.whole("rounds", self.rounds, at_most=2**52)
         if self.failure_probability is not None:
             check.probability("failure_probability", self.failure_probability)
         check.real("subgaussian", self.subgaussian, at_least=0)
@@ -100,45 +98,54 @@ class ConfidenceSettings:
     @property
     def summands(self) -> int:
         """How many levels of the tree add noise to a release, some at rest."""
-        return self.levels if self.noise_kind else 0
+        return self.levels if self.law else 0
+
+    @property
+    def batch_ends(self) -> Integers:
+        """The rounds after which batched releases are made; none if every round is released."""
+        return np.zeros(0, dtype=np.int64)
 
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
         """The start of each seed's noise stream: node noise is drawn as rounds go by."""
-        if not self.noise_kind:
-            return np.zeros((len(seeds), 0, self.dimension))
-        return np.array([stream_table(streams(seed, Purpose.TREE_NOISE)) for seed in seeds])
+        return stream_tables(seeds, Purpose.TREE_NOISE) if self.law else super().noise_tables(seeds)
+
+    def released(self, state: JointState) -> Floats:
+        """u + h; of a reward, G + H tells nothing."""
+        return state.statistic
 
     def start(self, noise: Floats) -> JointState:
-        """The state before the first round, given the start of the noise stream."""
-        words = stream_of(noise) if noise.size else np.zeros((1, 16), dtype=np.uint64)
-        return self._begun(words, np.zeros((0, 0)), np.zeros(0, dtype=np.int64))
-
-    def _begun(self, words: Streams, noise: Floats, ends: Integers) -> JointState:
-        d = self.dimension
-        entries = d * (d + 1) // 2 + d
-        bounds = self.bounds()
-        constant = self.parameter_bound * math.sqrt(bounds.rho_max) + bounds.gamma
-        numbers = [0.0, self.scale, self.degrees, bounds.shift, bounds.rho_min, 2 * math.log(2 / self.alpha)]
-        levels = 0 if len(ends) else self.summands
-        state = JointState(
+        """The state before the first round, given the start of the noise stream, or the noise of batched releases."""
+        d, width, ends, bounds = self.dimension, entries(self.dimension), self.batch_ends, self.bounds()
+        batched = len(ends) > 0
+        levels = 0 if batched else self.summands
+        state = self.blank(
+            JointState,
             whitener=np.zeros((d, d)),
-            vectors=np.zeros((3, d)),
             gram=np.zeros((d, d)),
-            above=np.zeros((levels + 1, entries)),
-            resting=np.zeros((levels, entries)),
-            noise=noise,
+            above=np.zeros((levels + 1, width)),
+            resting=np.zeros((levels if self.law == Law.WISHART else 0, width)),
+            noise=noise if batched else np.zeros((0, 0)),
             ends=ends,
             scratch=np.zeros((d + 1, d)),
-            numbers=np.array([*numbers, constant, self.subgaussian]),
-            counts=np.array([0, 0, 0, self.rounds, self.noise_kind], dtype=np.int64),
-            words=words,
+            scalars=record(
+                width=0.0,
+                law=int(self.law),
+                scale=self.scale,
+                degrees=int(self.degrees),
+                shift=float(bounds.shift),
+                rho_min=float(bounds.rho_min),
+                confidence=2 * math.log(2 / self.alpha),
+                constant=self.parameter_bound * math.sqrt(bounds.rho_max) + bounds.gamma,
+                subgaussian=float(self.subgaussian),
+                rounds=int(self.rounds),
+                round=0,
+                batch=0,
+                repaired=0,
+            ),
+            words=stream_of(noise[:0] if batched else noise),
         )
         begin(state)
         return state
-
-    def guarantee(self, *, exact_noise: bool = False) -> Guarantee | None:
-        """What the policy promises."""
-        return None
 
 
 ROWS: Participation = dataclasses.replace(privacy.rows(1.0, "replace"), change=math.sqrt(2) * ROW_SQUARE)
@@ -152,8 +159,6 @@ class JointSettings(ConfidenceSettings):
     calibration: "published" (sound, loose), or "tight": the least noise for (epsilon, delta) with the published number of
     nodes, and sharper bounds on it. rho_min: a bound of one's own on the smallest eigenvalue of H, which sets its shift.
     """
-
-    private: ClassVar[bool] = True
 
     epsilon: float = 1.0
     delta: float = 1e-5
@@ -187,24 +192,17 @@ class JointSettings(ConfidenceSettings):
         """What one round's context and reward pay over the whole run."""
         raise TypeError("a private policy prices its noise")
 
-    def guarantee(self, *, exact_noise: bool = False) -> Guarantee:
-        refuse_exact_noise(self.name, exact_noise)
-        return privacy.guarantee(
-            self.price(),
-            ROWS,
-            self.delta,
-            enforced=("reward-range", "feature-norm", "one-batch", "public-schedule"),
-            conditions=("exact-noise",),
-            nominal_epsilon=None if self.tight else self.epsilon,
-            simulated=True,
-        )
+    @cached_property
+    def plan(self) -> SimulationPlan:
+        nominal = None if self.tight else self.epsilon
+        return SimulationPlan(paid=self.price(), reach=ROWS, delta=self.delta, nominal_epsilon=nominal)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WishartSettings(JointSettings):
     """Node noise from a Wishart distribution; every release adds up that of m nodes, so that Prop. 9 holds each round."""
 
-    noise_kind: ClassVar[int] = WISHART
+    law: ClassVar[Law] = Law.WISHART
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -16,12 +16,12 @@ from typing import ClassVar
 import numpy as np
 
 from adaprivate import check, mechanisms, privacy
-from adaprivate.check import Floats
+from adaprivate.check import Floats, Integers
 from adaprivate.mechanisms import PrefixSum
-from adaprivate.mechanisms.noise import Noise, SimulatedReplicas
-from adaprivate.policies.core.linear import Integers
+from adaprivate.mechanisms.noise import Noise, Simulated
+from adaprivate.policies.core.tables import released_tables, source_of
 from adaprivate.policies.joint.confidence import ROW_SQUARE, ROWS, Bounds, JointSettings
-from adaprivate.policies.joint.perturbed import GAUSSIAN, JointState
+from adaprivate.policies.joint.perturbed import Law
 from adaprivate.privacy import Price
 from adaprivate.purposes import Purpose
 
@@ -36,7 +36,7 @@ class JdpLinUCBGaussianSettings(JointSettings):
     """
 
     name: ClassVar[str] = "jdp-linucb-gaussian"
-    noise_kind: ClassVar[int] = GAUSSIAN
+    law: ClassVar[Law] = Law.GAUSSIAN
     release: str = "tree"
     batch_size: int = 300
     noise: str = "sqrt"
@@ -60,8 +60,8 @@ class JdpLinUCBGaussianSettings(JointSettings):
 
     @property
     def batch_ends(self) -> Integers:
-        """The rounds after which batched releases are made."""
-        return np.arange(self.batch_size, self.rounds + 1, self.batch_size, dtype=np.int64)
+        last = self.rounds if self.batched else 0
+        return np.arange(self.batch_size, last + 1, self.batch_size, dtype=np.int64)
 
     @cached_property
     def noise_multiplier(self) -> float:
@@ -91,22 +91,14 @@ class JdpLinUCBGaussianSettings(JointSettings):
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
         if not self.batched:
             return super().noise_tables(seeds)
-        release = self.mechanism(SimulatedReplicas([(seed, Purpose.TREE_NOISE) for seed in seeds]), len(seeds))
-        steps = release.strategy.steps
-        table = np.array([release.release(np.zeros(release.dimension)) for _ in range(steps)])
-        return np.ascontiguousarray(table.reshape(steps, len(seeds), -1).swapaxes(0, 1))
-
-    def start(self, noise: Floats) -> JointState:
-        if not self.batched:
-            return super().start(noise)
-        return self._begun(np.zeros((1, 16), dtype=np.uint64), noise, self.batch_ends)
+        return released_tables(self.mechanism(source_of(seeds, Purpose.TREE_NOISE), len(seeds)), len(seeds))
 
     @cached_property
     def largest_std(self) -> float:
         """The largest standard deviation of a release's noise in an entry of b, or off the diagonal."""
         if not self.batched:
             return math.sqrt(self.nodes) * self.scale
-        return float(self.mechanism(SimulatedReplicas([(0, 0)])).prefix_std().max()) * math.sqrt(0.5)
+        return float(self.mechanism(Simulated(0)).prefix_std().max()) * math.sqrt(0.5)
 
     def bounds(self) -> Bounds:
         """Prop. 11; "tight": the operator norm of symmetric Gaussian noise exceeds 2 sqrt(d) + s with odds 2 e^(-s^2/4)."""

@@ -7,28 +7,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from adaprivate import check, privacy
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams, kernel, normal, streams
+from adaprivate.compiled import Record, Streams, kernel, normal, record
+from adaprivate.mechanisms.plan import SimulationPlan
 from adaprivate.policies.core.dispatch import selects, updates
-from adaprivate.policies.core.linear import Integers, dot, highest, rotate
-from adaprivate.policies.core.releasing import refuse_exact_noise
-from adaprivate.policies.joint.perturbed import KIND, LAPLACE, ROUND, ROUNDS, SCALE, grow_tree, stream_of, stream_table
-from adaprivate.privacy import Guarantee
+from adaprivate.policies.core.linear import highest, most_hopeful
+from adaprivate.policies.core.propensities import Propensities, certain, gaussian_best, propensities_of
+from adaprivate.policies.core.settings import PolicySettings
+from adaprivate.policies.core.tables import stream_of, stream_tables
+from adaprivate.policies.joint.trees import entries, grow_laplace
 from adaprivate.purposes import Purpose
 
 CALIBRATIONS = ("published", "tight")
 FORMS = ("corrected", "as-printed")
-# rows of LaplaceState.vectors
-TOTAL, STATISTIC, ESTIMATE, PARAMETER, ROTATED = range(5)
-# positions in LaplaceState.numbers (the second is SCALE) and counts (the first, fourth and fifth are joint's)
-EXPLORATION, RIDGE = 0, 2
-RELEASED, FALLBACKS, PRINTED = 1, 2, 5
 
 
 class LaplaceState(NamedTuple):
@@ -36,22 +34,26 @@ class LaplaceState(NamedTuple):
 
     root: Floats
     """S: S S' is the noisy A^-1 (as printed: A), or the identity where the noisy A is not positive definite."""
-    vectors: Floats
-    """The true b, which is private; b as released; the estimate of theta; its last sample; scratch."""
     gram: Floats
-    """The true sum of x x', which is private."""
+    """The true sum of x x': private."""
+    total: Floats
+    """The true b: private."""
+    estimate: Floats
+    """That of theta, from what was released."""
+    parameter: Floats
+    """The last sampled theta."""
+    rotated: Floats
+    """Scratch."""
     above: Floats
-    """In row l the noise of all tree levels from l up: A's lower triangle, then b; the last row is zero."""
-    resting: Floats
-    """Zeros."""
+    """The noise of the tree: private. In row l that of all levels from l up, A's triangle then b; the last row is zero."""
     scratch: Floats
     """Room for a matrix."""
-    numbers: Floats
-    """alpha, the noise's scale, the ridge."""
-    counts: Integers
-    """Rounds seen, releases, those without a positive definite A, rounds to release, kind of noise, whether as printed."""
+    scalars: Record
+    """``alpha``, the exploration parameter; the ``scale`` of node noise; the ``ridge``; whether all is ``as_printed``;
+    ``rounds`` to release; ``round``, ``releases`` and ``fallbacks``: rounds seen, releases, those without a positive
+    definite A."""
     words: Streams
-    """The stream of the trees' noise."""
+    """The stream of the trees' noise: private."""
 
 
 class LaplaceOptimisticState(LaplaceState):
@@ -65,8 +67,7 @@ class LaplaceThompsonState(LaplaceState):
 @kernel
 def _publish(state: LaplaceState) -> None:
     """Find the estimate and S from the noisy A and b: lines 5 to 10 of Algorithms 3 and 4."""
-    factor, root, vectors, noise = state.scratch, state.root, state.vectors, state.above
-    estimate = vectors[ESTIMATE]
+    factor, root, noise, estimate, s = state.scratch, state.root, state.above, state.estimate, state.scalars[0]
     d = root.shape[0]
     positive = True
     place = 0
@@ -75,7 +76,7 @@ def _publish(state: LaplaceState) -> None:
             entry = state.gram[i, j] + noise[0, place]
             place += 1
             if j == i:
-                entry += state.numbers[RIDGE]
+                entry += s.ridge
             for m in range(j):
                 entry -= factor[i, m] * factor[j, m]
             if j < i:
@@ -86,14 +87,12 @@ def _publish(state: LaplaceState) -> None:
                     entry = 1.0
                 factor[i, i] = math.sqrt(entry)
     for i in range(d):
-        vectors[STATISTIC, i] = vectors[TOTAL, i] + noise[0, place + i]
-    for i in range(d):
         for j in range(d):
             root[i, j] = 1.0 if i == j else 0.0
-        estimate[i] = vectors[STATISTIC, i]
-    state.counts[RELEASED] += 1
+        estimate[i] = state.total[i] + noise[0, place + i]
+    s.releases += 1
     if not positive:
-        state.counts[FALLBACKS] += 1
+        s.fallbacks += 1
         return
     for i in range(d):
         for j in range(i):
@@ -103,7 +102,7 @@ def _publish(state: LaplaceState) -> None:
         for j in range(i + 1, d):
             estimate[i] -= factor[j, i] * estimate[j]
         estimate[i] /= factor[i, i]
-    if state.counts[PRINTED] == 1:
+    if s.as_printed:
         for i in range(d):
             for j in range(i + 1):
                 root[i, j] = factor[i, j]
@@ -119,50 +118,52 @@ def _publish(state: LaplaceState) -> None:
 
 @selects.of(LaplaceOptimisticState)
 def _optimistic(state: LaplaceState, candidates: Floats, rng: Streams) -> int:
-    estimate, phi = state.vectors[ESTIMATE], state.vectors[ROTATED]
-    best = 0
-    top = 0.0
-    for a in range(candidates.shape[0]):
-        rotate(state.root, candidates[a], phi)
-        score = dot(estimate, candidates[a]) + state.numbers[EXPLORATION] * math.sqrt(dot(phi, phi))
-        if a == 0 or score > top + 1e-12 * (1.0 + abs(top)):
-            top = score
-            best = a
-    return best
+    return most_hopeful(state.root, state.estimate, state.scalars[0].alpha, state.rotated, candidates)
+
+
+propensities_of(LaplaceOptimisticState)(certain)
 
 
 @selects.of(LaplaceThompsonState)
 def _thompson(state: LaplaceState, candidates: Floats, rng: Streams) -> int:
-    root, vectors = state.root, state.vectors
+    root, z, s = state.root, state.rotated, state.scalars[0]
     d = root.shape[0]
     for j in range(d):
-        vectors[ROTATED, j] = math.sqrt(state.numbers[EXPLORATION]) * normal(rng, 0)
+        z[j] = math.sqrt(s.alpha) * normal(rng, 0)
     for i in range(d):
-        total = vectors[ESTIMATE, i]
+        total = state.estimate[i]
         for j in range(d):
-            total += root[i, j] * vectors[ROTATED, j]
-        vectors[PARAMETER, i] = total
-    if state.counts[PRINTED] == 1:  # line 11 uses the estimate, not the sample
-        return highest(candidates, vectors[ESTIMATE])
-    return highest(candidates, vectors[PARAMETER])
+            total += root[i, j] * z[j]
+        state.parameter[i] = total
+    if s.as_printed:  # line 11 uses the estimate, not the sample
+        return highest(candidates, state.estimate)
+    return highest(candidates, state.parameter)
+
+
+@propensities_of(LaplaceThompsonState)
+def _thompson_propensities(state: LaplaceState, candidates: Floats, **how: Any) -> Propensities:
+    s = state.scalars[0]
+    width = 0.0 if s["as_printed"] else math.sqrt(s["alpha"])
+    return gaussian_best(candidates @ state.estimate, width * (candidates @ state.root), **how)
 
 
 @updates.of(LaplaceOptimisticState)
 @updates.of(LaplaceThompsonState)
 def _update(state: LaplaceState, features: Floats, reward: float, rng: Streams) -> None:
+    s = state.scalars[0]
     for i in range(features.shape[0]):
-        state.vectors[TOTAL, i] += reward * features[i]
+        state.total[i] += reward * features[i]
         for j in range(i + 1):
             state.gram[i, j] += features[i] * features[j]
-    state.counts[ROUND] += 1
-    if state.counts[ROUND] <= state.counts[ROUNDS]:
-        if state.numbers[SCALE] > 0.0:
-            grow_tree(state, state.counts[ROUND])
+    s.round += 1
+    if s.round <= s.rounds:
+        if s.scale > 0.0:
+            grow_laplace(state.above, s.round, s.scale, state.words)
         _publish(state)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaplaceTreeSettings:
+class LaplaceTreeSettings(PolicySettings):
     """Settings of a policy that releases A and b every round with Laplace noise by a tree: pure joint privacy.
 
     calibration: "published", scale log2(T) / epsilon_0 with epsilon_0 = 2 epsilon / (d^2 + 3 d); or "tight", the scale that
@@ -171,14 +172,10 @@ class LaplaceTreeSettings:
     is read; the noise does not depend on it.
     """
 
-    name: ClassVar[str]
     kind: ClassVar[type[LaplaceState]]
-    private: ClassVar[bool] = True
     first_release: ClassVar[int] = 1
     """The first round after which a release is made."""
 
-    dimension: int
-    rounds: int
     epsilon: float = 1.0
     delta: float = 0.0
     alpha: float = 1.0
@@ -187,7 +184,7 @@ class LaplaceTreeSettings:
     form: str = "corrected"
 
     def __post_init__(self) -> None:
-        check.whole("dimension", self.dimension, at_least=1)
+        super().__post_init__()
         check.whole("rounds", self.rounds, at_least=2, at_most=2**52)
         check.budget(self.epsilon)
         check.real("delta", self.delta, at_least=0, below=1)
@@ -222,41 +219,42 @@ class LaplaceTreeSettings:
 
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
         """The start of each seed's noise stream: node noise is drawn as rounds go by."""
-        return np.array([stream_table(streams(seed, Purpose.LAPLACE_TREE_NOISE)) for seed in seeds])
+        return stream_tables(seeds, Purpose.LAPLACE_TREE_NOISE)
+
+    def released(self, state: LaplaceState) -> Floats:
+        """The noisy b; of a reward, the noisy A tells nothing."""
+        return state.total + state.above[0, -self.dimension :]
 
     def start(self, noise: Floats) -> LaplaceState:
         """The state before the first round, given the start of the noise stream."""
         d = self.dimension
-        entries = d * (d + 1) // 2 + d
         printed = self.form == "as-printed"
-        counts = np.zeros(6, dtype=np.int64)
-        counts[ROUNDS], counts[KIND], counts[PRINTED] = self.rounds, LAPLACE, printed
-        return self.kind(
+        return self.blank(
+            self.kind,
             root=np.eye(d) * math.sqrt(self.ridge if printed else 1 / self.ridge),
-            vectors=np.zeros((5, d)),
             gram=np.zeros((d, d)),
-            above=np.zeros((self.levels + 1, entries)),
-            resting=np.zeros((self.levels, entries)),
+            above=np.zeros((self.levels + 1, entries(d))),
             scratch=np.zeros((d + 1, d)),
-            numbers=np.array([self.alpha, self.scale, self.ridge]),
-            counts=counts,
-            words=stream_of(noise) if noise.size else np.zeros((1, 16), dtype=np.uint64),
+            scalars=record(
+                alpha=float(self.alpha),
+                scale=self.scale,
+                ridge=float(self.ridge),
+                as_printed=printed,
+                rounds=int(self.rounds),
+                round=0,
+                releases=0,
+                fallbacks=0,
+            ),
+            words=stream_of(noise),
         )
 
     def price(self) -> privacy.Price:
         """What one round's context and reward pay over the whole run, at most."""
         return privacy.PurePrice(self.levels * self.row_reach / self.scale)
 
-    def guarantee(self, *, exact_noise: bool = False) -> Guarantee:
-        """What the policy promises: an upper bound."""
-        refuse_exact_noise(self.name, exact_noise)
-        statement = privacy.guarantee(
-            self.price(),
-            privacy.rows(1.0, "replace"),
-            self.delta,
-            enforced=("reward-range", "feature-norm", "one-batch", "public-schedule"),
-            conditions=("exact-noise",),
-            nominal_epsilon=None if self.calibration == "tight" else self.epsilon,
-            simulated=True,
-        )
-        return replace(statement, exact=False)
+    @cached_property
+    def plan(self) -> SimulationPlan:
+        """An upper bound."""
+        nominal = None if self.calibration == "tight" else self.epsilon
+        reach = privacy.rows(1.0, "replace")
+        return SimulationPlan(paid=self.price(), reach=reach, delta=self.delta, nominal_epsilon=nominal, bound=True)

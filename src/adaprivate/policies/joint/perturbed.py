@@ -2,31 +2,28 @@
 
 A round adds x x' to G and y x to u, y = 2 r - 1 being the reward on their scale, [-1, 1]. Choices see V = G + H and u + h,
 where (H, h) is noise, shifted by a public multiple of the identity. Released every round, the noise is that of a binary
-tree over rounds: of one node for each block of 1, 2, 4, ... rounds, of those that tile the rounds so far. A block inside a
-larger complete one is never used again, so one node is drawn per round and one kept per level: memory is O(d^2 log n).
-Node noise comes from a stream of the seed with a purpose of its own: it is simulated.
+tree over rounds.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from enum import IntEnum
+from typing import NamedTuple
 
-import numpy as np
-
-from adaprivate.check import Floats
-from adaprivate.compiled import Streams, entry, kernel, normal, uniform
+from adaprivate.check import Floats, Integers
+from adaprivate.compiled import Record, Streams, entry, kernel
 from adaprivate.policies.core.dispatch import selects, updates
-from adaprivate.policies.core.linear import Integers
+from adaprivate.policies.core.propensities import certain, propensities_of
+from adaprivate.policies.joint.trees import add_wishart, grow_gaussian, grow_wishart, settle
 
-NONE, GAUSSIAN, WISHART, LAPLACE = range(4)
-"""Kinds of node noise."""
-# positions in JointState.numbers
-WIDTH, SCALE, DEGREES, SHIFT, LEAST, CONFIDENCE, CONSTANT, SUBGAUSSIAN = range(8)
-# positions in JointState.counts
-ROUND, BATCH, REPAIRED, ROUNDS, KIND = range(5)
-# rows of JointState.vectors
-TOTAL, STATISTIC, COORDINATES = range(3)
+
+class Law(IntEnum):
+    """What the noise of a tree's node is drawn from."""
+
+    NONE = 0
+    GAUSSIAN = 1
+    WISHART = 2
 
 
 class JointState(NamedTuple):
@@ -34,102 +31,38 @@ class JointState(NamedTuple):
 
     whitener: Floats
     """W, lower triangular, with W' W = V^-1, V as last released."""
-    vectors: Floats
-    """The true u, which is private; u + h as last released; W (u + h)."""
     gram: Floats
-    """The true G, which is private."""
+    """The true G: private."""
+    total: Floats
+    """The true u: private."""
+    statistic: Floats
+    """u + h as last released."""
+    coordinates: Floats
+    """W (u + h)."""
     above: Floats
-    """In row l the noise of all tree levels from l up, H's triangle then h; the last row is zero."""
+    """The noise of the tree: private. In row l that of all levels from l up, H's triangle then h; the last row is zero."""
     resting: Floats
-    """What a level adds while none of its blocks is in use: zero, or with Wishart noise a node drawn at the start."""
+    """Wishart noise: what a level adds while none of its blocks is in use, a node drawn at the start: private."""
     noise: Floats
-    """Batched releases: the noise of each, H's triangle then h."""
+    """Batched releases: the simulated noise of each, H's triangle then h."""
     ends: Integers
     """Batched releases: the round after which each is made. Empty: every round is released, with tree noise."""
     scratch: Floats
     """Room for a (d + 1) x d matrix."""
-    numbers: Floats
-    """beta; the noise's scale and degrees of freedom; the shift of H; rho_min; 2 log(2 / alpha); S sqrt(rho_max) + gamma;
-    sigma."""
-    counts: Integers
-    """Rounds seen, batches released, pivots raised to rho_min, rounds to release, kind of noise."""
+    scalars: Record
+    """``width``, beta; the ``law``, ``scale`` and ``degrees`` of freedom of node noise; the ``shift`` of H; ``rho_min``;
+    ``confidence``, 2 log(2 / alpha); ``constant``, S sqrt(rho_max) + gamma; ``subgaussian``, sigma; ``rounds`` to release;
+    ``round`` and ``batch``, rounds seen and releases made; ``repaired``, pivots raised to rho_min."""
     words: Streams
-    """The stream of the tree's noise."""
-
-
-@kernel
-def _chi_square(words: Streams, degrees: float) -> float:
-    """A chi-square number (Marsaglia & Tsang 2000); degrees >= 2."""
-    size = 0.5 * degrees - 1.0 / 3.0
-    slope = 1.0 / math.sqrt(9.0 * size)
-    while True:
-        x = normal(words, 0)
-        v = 1.0 + slope * x
-        if v > 0.0:
-            v = v * v * v
-            u = uniform(words, 0)
-            if u < 1.0 - 0.0331 * x * x * x * x or math.log(u) < 0.5 * x * x + size * (1.0 - v + math.log(v)):
-                return 2.0 * size * v
-
-
-@kernel
-def _add_node(state: Any, source: int, out: Floats, target: int) -> None:
-    """out[target] = above[source] + the noise of one node.
-
-    Gaussian: independent entries, sqrt(2) larger on the diagonal of H. Wishart: the first d columns of L L', where L is the
-    triangle of a Wishart matrix of size d + 1 (Bartlett): chi on the diagonal, normal below. Laplace: independent entries.
-    """
-    above, words, scale = state.above, state.words, state.numbers[SCALE]
-    d = state.gram.shape[0]
-    place = 0
-    if state.counts[KIND] == GAUSSIAN:
-        for i in range(d):
-            for j in range(i + 1):
-                size = scale if j < i else scale * math.sqrt(2.0)
-                out[target, place] = above[source, place] + size * normal(words, 0)
-                place += 1
-        for _ in range(d):
-            out[target, place] = above[source, place] + scale * normal(words, 0)
-            place += 1
-    elif state.counts[KIND] == WISHART:
-        triangle, degrees = state.scratch, state.numbers[DEGREES]
-        for i in range(d + 1):
-            for j in range(min(i, d)):
-                triangle[i, j] = normal(words, 0)
-            if i < d:
-                triangle[i, i] = math.sqrt(_chi_square(words, degrees - i))
-        for i in range(d + 1):
-            for j in range(min(i + 1, d)):
-                total = 0.0
-                for m in range(j + 1):
-                    total += triangle[i, m] * triangle[j, m]
-                out[target, place] = above[source, place] + scale * total
-                place += 1
-    elif state.counts[KIND] == LAPLACE:
-        for entry in range(above.shape[1]):
-            size = -scale * math.log1p(-uniform(words, 0))
-            out[target, entry] = above[source, entry] + (size if uniform(words, 0) < 0.5 else -size)
-
-
-@kernel
-def grow_tree(state: Any, t: int) -> None:
-    """Round t (from 1) completes blocks, the largest of which replaces those inside it; row 0 of ``above`` follows."""
-    above, resting = state.above, state.resting
-    level = 0
-    while (t >> level) & 1 == 0:
-        level += 1
-    _add_node(state, level + 1, above, level)
-    for under in range(level - 1, -1, -1):
-        for j in range(above.shape[1]):
-            above[under, j] = above[under + 1, j] + resting[under, j]
+    """The stream of the tree's noise: private."""
 
 
 @kernel
 def _publish(state: JointState, noise: Floats, row: int) -> None:
     """Factorise V = G + H, find W (u + h) and beta (Prop. 4)."""
-    factor, whitener, vectors, numbers = state.scratch, state.whitener, state.vectors, state.numbers
+    factor, whitener, s = state.scratch, state.whitener, state.scalars[0]
     d = whitener.shape[0]
-    least = numbers[LEAST]
+    least = s.rho_min
     determinant, log_determinant = 1.0, 0.0
     place = 0
     for i in range(d):
@@ -137,7 +70,7 @@ def _publish(state: JointState, noise: Floats, row: int) -> None:
             entry = state.gram[i, j] + noise[row, place]
             place += 1
             if j == i:
-                entry += numbers[SHIFT]
+                entry += s.shift
             for m in range(j):
                 entry -= factor[i, m] * factor[j, m]
             if j < i:
@@ -145,7 +78,7 @@ def _publish(state: JointState, noise: Floats, row: int) -> None:
             else:
                 if not entry > 1e-6 * least:
                     entry = least
-                    state.counts[REPAIRED] += 1
+                    s.repaired += 1
                 determinant *= entry
                 if determinant > 1e200 or determinant < 1e-200:
                     log_determinant += math.log(determinant)
@@ -160,23 +93,22 @@ def _publish(state: JointState, noise: Floats, row: int) -> None:
             whitener[i, j] = -total * factor[i, i]
         whitener[i, i] = factor[i, i]
     for i in range(d):
-        vectors[STATISTIC, i] = vectors[TOTAL, i] + noise[row, place + i]
+        state.statistic[i] = state.total[i] + noise[row, place + i]
         total = 0.0
         for j in range(i + 1):
-            total += whitener[i, j] * vectors[STATISTIC, j]
-        vectors[COORDINATES, i] = total
-    spread = numbers[CONFIDENCE] + log_determinant - d * math.log(least)
-    numbers[WIDTH] = numbers[SUBGAUSSIAN] * math.sqrt(max(spread, 0.0)) + numbers[CONSTANT]
+            total += whitener[i, j] * state.statistic[j]
+        state.coordinates[i] = total
+    spread = s.confidence + log_determinant - d * math.log(least)
+    s.width = s.subgaussian * math.sqrt(max(spread, 0.0)) + s.constant
 
 
 @entry
 def begin(state: JointState) -> None:
     """Draw what resting levels add, and release nothing but noise: what the first round sees."""
-    for level in range(state.resting.shape[0] - 1, -1, -1):
-        if state.counts[KIND] == WISHART:
-            _add_node(state, state.above.shape[0] - 1, state.resting, level)
-        for j in range(state.above.shape[1]):
-            state.above[level, j] = state.above[level + 1, j] + state.resting[level, j]
+    s, levels = state.scalars[0], state.resting.shape[0]
+    for level in range(levels - 1, -1, -1):
+        add_wishart(state.above, levels, state.resting, level, s.scale, s.degrees, state.scratch, state.words)
+    settle(state.above, state.resting, levels)
     _publish(state, state.above, 0)
 
 
@@ -188,7 +120,7 @@ def _higher(score: float, top: float) -> bool:
 
 @selects.of(JointState)
 def _select(state: JointState, candidates: Floats, rng: Streams) -> int:
-    whitener, w, width = state.whitener, state.vectors[COORDINATES], state.numbers[WIDTH]
+    whitener, w, width = state.whitener, state.coordinates, state.scalars[0].width
     last = candidates.shape[0] - 1
     best = 0
     top = -1e300
@@ -227,35 +159,27 @@ def _select(state: JointState, candidates: Floats, rng: Streams) -> int:
     return best
 
 
+propensities_of(JointState)(certain)
+
+
 @updates.of(JointState)
 def _update(state: JointState, features: Floats, reward: float, rng: Streams) -> None:
+    s, above = state.scalars[0], state.above
     y = 2.0 * reward - 1.0
     d = features.shape[0]
     for i in range(d):
-        state.vectors[TOTAL, i] += y * features[i]
+        state.total[i] += y * features[i]
         for j in range(i + 1):
             state.gram[i, j] += features[i] * features[j]
-    state.counts[ROUND] += 1
-    t, batch = state.counts[ROUND], state.counts[BATCH]
+    s.round += 1
     if state.ends.shape[0] > 0:
-        if batch < state.ends.shape[0] and t == state.ends[batch]:
-            _publish(state, state.noise, batch)
-            state.counts[BATCH] += 1
-    elif t <= state.counts[ROUNDS]:
-        if state.counts[KIND] != NONE:
-            grow_tree(state, t)
-        _publish(state, state.above, 0)
-        state.counts[BATCH] += 1
-
-
-def stream_table(words: Streams) -> Floats:
-    """The state of a stream in whole numbers that floats hold exactly, as a row of noise."""
-    return np.array([[float(word >> shift & 0xFFFFFFFF) for word in map(int, words[0, :4]) for shift in (32, 0)]])
-
-
-def stream_of(table: Floats) -> Streams:
-    """The stream of :func:`stream_table`."""
-    words = np.zeros((1, 16), dtype=np.uint64)
-    for place in range(4):
-        words[0, place] = (int(table[0, 2 * place]) << 32) | int(table[0, 2 * place + 1])
-    return words
+        if s.batch < state.ends.shape[0] and s.round == state.ends[s.batch]:
+            _publish(state, state.noise, s.batch)
+            s.batch += 1
+    elif s.round <= s.rounds:
+        if s.law == Law.GAUSSIAN:
+            grow_gaussian(above, s.round, d, s.scale, state.words)
+        elif s.law == Law.WISHART:
+            grow_wishart(above, state.resting, s.round, s.scale, s.degrees, state.scratch, state.words)
+        _publish(state, above, 0)
+        s.batch += 1

@@ -12,43 +12,36 @@ so theta has the precision P + H'M^-1 H, P the prior's. All is d x d: factorisat
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams, borrowed, entry, kernel, normal
-from adaprivate.policies.core.dispatch import selects, updates
-from adaprivate.policies.core.linear import Integers, highest
-
-# rows of PosteriorState.vectors
-COORDINATES, MEAN, PARAMETER, ROTATED = range(4)
-# positions in PosteriorState.numbers
-WIDTH, CENTRE, REWARD_VARIANCE, RIDGE, INTERCEPT_PRECISION, ADAPT, FORESIGHT = range(7)
-# positions in PosteriorState.counts
-ROUND, BATCH = range(2)
+from adaprivate.compiled import Record, Streams, kernel, routine
+from adaprivate.policies.core.books import fill_event
+from adaprivate.policies.core.dispatch import counts, reads, selects
+from adaprivate.policies.core.linear import highest, sample_parameter
+from adaprivate.policies.core.propensities import Propensities, certain, gaussian_best, propensities_of
 
 
 class PosteriorState(NamedTuple):
-    """Everything a noise-aware policy remembers. D is the dimension, and one more with an intercept."""
+    """Everything a noise-aware policy knows: public. D is the dimension, and one more with an intercept."""
 
     root: Floats
     """S, with S S' the covariance of theta that choices explore by."""
-    vectors: Floats
-    """Four vectors (4, D), by the names above: w with S w = mean; the mean; the last sampled theta; scratch."""
-    sums: Floats
-    """Each batch's sum of (reward - centre) e (batches + 1, D), the last for rounds after all batches: private."""
+    coordinates: Floats
+    """w, with S w the mean."""
+    mean: Floats
+    parameter: Floats
+    """The last sampled theta."""
+    rotated: Floats
+    """Scratch."""
     designs: Floats
-    """Each batch's sum of e e' (batches + 1, D, D)."""
+    """Each batch's sum of e e' (batches + 1, D, D), the last for rounds after all batches."""
     crosses: Floats
     """Each batch's sum of clipped e times unclipped e', where events may have to be clipped; else empty."""
     rows: Floats
     """The noisy rows as released (batches, D)."""
-    noise: Floats
-    """Their noise, in simulation (batches, D)."""
-    encoder: Floats
-    """C (batches, batches)."""
     decoder: Floats
     """Row k: the weights w of the rows in the statistic after batch k."""
     influence: Floats
@@ -63,13 +56,9 @@ class PosteriorState(NamedTuple):
     """Maps e to coordinates where the noise is round, if e may have to be clipped there; else empty."""
     widths: Floats
     """How wide choices explore after each batch."""
-    ends: Integers
-    """The round after which each batch is released."""
-    numbers: Floats
-    """By the names above: exploration now, centre, the reward noise v, the prior precision of theta and of the intercept
-    (0: there is none), whether the former adapts to what was released, whether choices foresee what the batch will tell."""
-    counts: Integers
-    """Rounds seen, batches released."""
+    scalars: Record
+    """Exploration now, the reward noise v, the prior precision of theta and of the intercept (0: there is none), whether
+    the former adapts to what was released, whether choices foresee what the batch will tell, rounds seen, batches read."""
 
 
 class PosteriorThompsonState(PosteriorState):
@@ -97,7 +86,7 @@ def rotate_extended(root: Floats, features: Floats, out: Floats) -> None:
             out[j] += root[i, j] * x
 
 
-@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+@routine
 def fitted_ridge(information: Floats, statistic: Floats, ridge: float) -> float:
     """The prior precision, as a multiple 2^-4 ... 1 of ``ridge``, that makes the released statistic most likely.
 
@@ -106,7 +95,10 @@ def fitted_ridge(information: Floats, statistic: Floats, ridge: float) -> float:
     function of what was released.
     """
     values, basis = np.linalg.eigh(information)
-    projected = basis.T @ statistic
+    projected = np.zeros(values.shape[0])
+    for j in range(values.shape[0]):
+        for i in range(values.shape[0]):
+            projected[i] += basis[j, i] * statistic[j]
     best, chosen = -np.inf, ridge
     for step in range(-8, 1):
         precision = ridge * 2.0 ** (0.5 * step)
@@ -119,117 +111,116 @@ def fitted_ridge(information: Floats, statistic: Floats, ridge: float) -> float:
     return chosen
 
 
-@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
-def take_in_row(state: PosteriorState) -> None:
-    """The posterior after the newest row, into ``root`` and ``vectors``; then the next batch begins."""
-    k = state.counts[BATCH]
-    size = state.root.shape[0]
+@routine
+def factor_out(lower: Floats, matrix: Floats, vector: Floats) -> None:
+    """matrix <- L^-1 matrix and vector <- L^-1 vector, in place. (np.linalg.solve takes ten seconds to compile.)"""
+    for i in range(lower.shape[0]):
+        for k in range(i):
+            vector[i] -= lower[i, k] * vector[k]
+            for j in range(matrix.shape[1]):
+                matrix[i, j] -= lower[i, k] * matrix[k, j]
+        vector[i] /= lower[i, i]
+        for j in range(matrix.shape[1]):
+            matrix[i, j] /= lower[i, i]
+
+
+@routine
+def inverse_root(lower: Floats, out: Floats) -> None:
+    """out S, upper triangular, with S S' = (L L')^-1: the transposed inverse of L."""
+    size = lower.shape[0]
+    for j in range(size):
+        for i in range(size):
+            out[j, i] = 0.0
+        out[j, j] = 1.0 / lower[j, j]
+        for i in range(j + 1, size):
+            total = 0.0
+            for k in range(j, i):
+                total += lower[i, k] * out[j, k]
+            out[j, i] = -total / lower[i, i]
+
+
+@routine
+def read_row(
+    k: int,
+    rows: Floats,
+    designs: Floats,
+    crosses: Floats,
+    decoder: Floats,
+    influence: Floats,
+    relevance: Floats,
+    drift: float,
+    row_covariance: Floats,
+    reward_variance: float,
+    ridge: float,
+    intercept_precision: float,
+    adapts: bool,
+    root: Floats,
+    coordinates: Floats,
+    mean: Floats,
+) -> None:
+    """The posterior after row k, into ``root``, ``coordinates`` and ``mean``."""
+    size = root.shape[0]
     H = np.zeros((size, size))
     M = np.zeros((size, size))
     statistic = np.zeros(size)
     spread = 0.0
     for j in range(k + 1):
-        a, relevant, w = state.influence[k, j], state.relevance[k, j], state.decoder[k, j]
+        a, relevant, w = influence[k, j], relevance[k, j], decoder[k, j]
         spread += w * w
         for i in range(size):
-            statistic[i] += w * state.rows[j, i]
+            statistic[i] += w * rows[j, i]
             for m in range(size):
-                H[i, m] += relevant * (state.crosses[j, i, m] if state.crosses.shape[0] > 0 else state.designs[j, i, m])
-                M[i, m] += a * a * state.designs[j, i, m]
-    M = state.numbers[REWARD_VARIANCE] * M + spread * state.row_covariance
-    if state.drift[k] > 0.0:
-        M += state.drift[k] * (H @ H.T)
+                H[i, m] += relevant * (crosses[j, i, m] if crosses.shape[0] > 0 else designs[j, i, m])
+                M[i, m] += a * a * designs[j, i, m]
     for i in range(size):
+        for m in range(size):
+            M[i, m] = reward_variance * M[i, m] + spread * row_covariance[i, m]
+            if drift > 0.0:
+                for j in range(size):
+                    M[i, m] += drift * H[i, j] * H[m, j]
         M[i, i] *= 1.0 + 1e-12
-    solved = np.linalg.solve(M, H)
-    information = H.T @ solved
-    information = 0.5 * (information + information.T)
-    weighted = solved.T @ statistic
-    ridge = state.numbers[RIDGE]
-    n = size
-    if state.numbers[INTERCEPT_PRECISION] > 0.0:  # the intercept has a prior of its own, and is integrated out
-        n = size - 1
-    if state.numbers[ADAPT] > 0.0:
-        inner, seen = information[:n, :n].copy(), weighted[:n].copy()
-        if n < size:
-            link = information[:n, n].copy()
-            own = information[n, n] + state.numbers[INTERCEPT_PRECISION]
-            inner -= np.outer(link, link) / own
-            seen -= link * (weighted[n] / own)
-        ridge = fitted_ridge(inner, seen, ridge)
-    for i in range(size):
-        information[i, i] += ridge if i < n else state.numbers[INTERCEPT_PRECISION]
-    inverse = np.linalg.inv(np.linalg.cholesky(information))
+    # with M = L L': H' M^-1 H = W' W and H' M^-1 statistic = W' u for W = L^-1 H, u = L^-1 statistic
+    factor_out(np.linalg.cholesky(M), H, statistic)  # type: ignore[arg-type]
+    information = np.zeros((size, size))
+    weighted = np.zeros(size)
     for i in range(size):
         for j in range(size):
-            state.root[i, j] = inverse[j, i]
+            weighted[j] += H[i, j] * statistic[i]
+            for m in range(size):
+                information[j, m] += H[i, j] * H[i, m]
+    n = size
+    if intercept_precision > 0.0:  # the intercept has a prior of its own, and is integrated out
+        n = size - 1
+    if adapts:
+        inner, seen = information[:n, :n].copy(), weighted[:n].copy()
+        if n < size:
+            own = information[n, n] + intercept_precision
+            for i in range(n):
+                link = information[i, n] / own
+                seen[i] -= link * weighted[n]
+                for j in range(n):
+                    inner[i, j] -= link * information[n, j]
+        ridge = fitted_ridge(inner, seen, ridge)
+    for i in range(size):
+        information[i, i] += ridge if i < n else intercept_precision
+    inverse_root(np.linalg.cholesky(information), root)  # type: ignore[arg-type]
     for j in range(size):
         total = 0.0
         for i in range(size):
-            total += state.root[i, j] * weighted[i]
-        state.vectors[COORDINATES, j] = total
+            total += root[i, j] * weighted[i]
+        coordinates[j] = total
     for i in range(size):
         total = 0.0
         for j in range(size):
-            total += state.root[i, j] * state.vectors[COORDINATES, j]
-        state.vectors[MEAN, i] = total
-    state.numbers[WIDTH] = state.widths[k]
-    state.counts[BATCH] += 1
-
-
-@entry
-def take_in_released_row(state: PosteriorState) -> None:
-    """The same, called from Python when a mechanism has released the row."""
-    take_in_row(borrowed(state))
-
-
-@kernel
-def encode_row(state: PosteriorState) -> None:
-    """The newest batch's noisy row, from the true sums and the simulated noise."""
-    k = state.counts[BATCH]
-    for i in range(state.root.shape[0]):
-        total = state.noise[k, i]
-        for j in range(k + 1):
-            total += state.encoder[k, j] * state.sums[j, i]
-        state.rows[k, i] = total
-
-
-@kernel
-def count_event(state: PosteriorState, features: Floats, reward: float) -> None:
-    """Add an event to its batch, clipped into the shape of the noise where there is one."""
-    k = state.counts[BATCH]
-    d = features.shape[0]
-    size = state.root.shape[0]
-    e = state.vectors[ROTATED]
-    for j in range(d):
-        e[j] = features[j]
-    if size > d:
-        e[d] = 1.0
-    if state.whitener.shape[0] > 0:
-        square = 0.0
-        for i in range(size):
-            total = 0.0
-            for j in range(size):
-                total += state.whitener[i, j] * e[j]
-            square += total * total
-        shrink = 1.0 / math.sqrt(square) if square > 1.0 else 1.0
-        for i in range(size):
-            for j in range(size):
-                state.crosses[k, i, j] += shrink * e[i] * e[j]
-        for j in range(size):
-            e[j] *= shrink
-    weight = reward - state.numbers[CENTRE]
-    for i in range(size):
-        state.sums[k, i] += weight * e[i]
-        for j in range(size):
-            state.designs[k, i, j] += e[i] * e[j]
+            total += root[i, j] * coordinates[j]
+        mean[i] = total
 
 
 @kernel
 def foresee(state: PosteriorState, features: Floats) -> None:
     """Shrink the covariance that choices explore by as this event's reward will, once released; the mean stays."""
-    root, w, phi = state.root, state.vectors[COORDINATES], state.vectors[ROTATED]
-    strength = 1.0 / state.numbers[REWARD_VARIANCE]
+    root, w, phi = state.root, state.coordinates, state.rotated
+    strength = 1.0 / state.scalars[0].reward_variance
     size = root.shape[0]
     rotate_extended(root, features, phi)
     square = 0.0
@@ -253,22 +244,14 @@ def foresee(state: PosteriorState, features: Floats) -> None:
 
 @selects.of(PosteriorThompsonState)
 def _thompson(state: PosteriorState, candidates: Floats, rng: Streams) -> int:
-    root, w, z, theta = state.root, state.vectors[COORDINATES], state.vectors[ROTATED], state.vectors[PARAMETER]
-    size = w.shape[0]
-    width = state.numbers[WIDTH]
-    for j in range(size):
-        z[j] = w[j] + width * normal(rng, 0)
-    for i in range(candidates.shape[1]):
-        total = 0.0
-        for j in range(size):
-            total += root[i, j] * z[j]
-        theta[i] = total
+    theta = state.parameter[: candidates.shape[1]]
+    sample_parameter(state.root, state.coordinates, state.scalars[0].width, state.rotated, theta, rng)
     return highest(candidates, theta)
 
 
 @selects.of(PosteriorOptimisticState)
 def _optimistic(state: PosteriorState, candidates: Floats, rng: Streams) -> int:
-    phi, w = state.vectors[ROTATED], state.vectors[COORDINATES]
+    phi, w, width = state.rotated, state.coordinates, state.scalars[0].width
     best = 0
     top = 0.0
     for a in range(candidates.shape[0]):
@@ -278,7 +261,7 @@ def _optimistic(state: PosteriorState, candidates: Floats, rng: Streams) -> int:
         for j in range(w.shape[0]):
             mean += phi[j] * w[j]
             square += phi[j] * phi[j]
-        score = mean + state.numbers[WIDTH] * math.sqrt(square)
+        score = mean + width * math.sqrt(square)
         if a == 0 or score > top + 1e-12 * (1.0 + abs(top)):  # the first among equals, up to rounding
             top = score
             best = a
@@ -287,18 +270,66 @@ def _optimistic(state: PosteriorState, candidates: Floats, rng: Streams) -> int:
 
 @selects.of(PosteriorGreedyState)
 def _greedy(state: PosteriorState, candidates: Floats, rng: Streams) -> int:
-    return highest(candidates, state.vectors[MEAN])
+    return highest(candidates, state.mean)
 
 
-@updates.of(PosteriorThompsonState)
-@updates.of(PosteriorOptimisticState)
-@updates.of(PosteriorGreedyState)
-def _update(state: PosteriorState, features: Floats, reward: float, rng: Streams) -> None:
-    count_event(state, features, reward)
-    if state.numbers[FORESIGHT] > 0.0:
+@counts.of(PosteriorThompsonState)
+@counts.of(PosteriorOptimisticState)
+@counts.of(PosteriorGreedyState)
+def _counted(state: PosteriorState, features: Floats) -> None:
+    s, e = state.scalars[0], state.rotated
+    k = s.batch
+    size = state.root.shape[0]
+    shrink = fill_event(features, state.whitener, e)
+    if state.crosses.shape[0] > 0:
+        for i in range(size):
+            for j in range(size):
+                state.crosses[k, i, j] += shrink * e[i] * e[j]
+        for j in range(size):
+            e[j] *= shrink
+    for i in range(size):
+        for j in range(size):
+            state.designs[k, i, j] += e[i] * e[j]
+    if s.foresees:
         foresee(state, features)
-    state.counts[ROUND] += 1
-    batch = state.counts[BATCH]
-    if batch < state.noise.shape[0] and state.counts[ROUND] == state.ends[batch]:
-        encode_row(state)
-        take_in_row(state)
+    s.round += 1
+
+
+@reads.of(PosteriorThompsonState)
+@reads.of(PosteriorOptimisticState)
+@reads.of(PosteriorGreedyState)
+def _read(state: PosteriorState, released: Floats) -> None:
+    s = state.scalars[0]
+    k = s.batch
+    for i in range(released.shape[0]):
+        state.rows[k, i] = released[i]
+    read_row(
+        k,
+        state.rows,
+        state.designs,
+        state.crosses,
+        state.decoder,
+        state.influence,
+        state.relevance,
+        state.drift[k],
+        state.row_covariance,
+        s.reward_variance,
+        s.ridge,
+        s.intercept_precision,
+        s.adapts,
+        state.root,
+        state.coordinates,
+        state.mean,
+    )
+    s.width = state.widths[k]
+    s.batch += 1
+
+
+propensities_of(PosteriorOptimisticState)(certain)
+propensities_of(PosteriorGreedyState)(certain)
+
+
+@propensities_of(PosteriorThompsonState)
+def _thompson_propensities(state: PosteriorState, candidates: Floats, **how: Any) -> Propensities:
+    rotated = candidates @ state.root[: candidates.shape[2]]
+    return gaussian_best(rotated @ state.coordinates, state.scalars[0]["width"] * rotated, **how)

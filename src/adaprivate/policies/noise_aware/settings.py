@@ -15,17 +15,15 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 
 from adaprivate import check, mechanisms, privacy
-from adaprivate.check import Floats
-from adaprivate.mechanisms import EventSum, Noise, Secure, Shape, Simulated, Strategy
-from adaprivate.mechanisms.catalogue import ShapedRows
+from adaprivate.check import Floats, Integers
+from adaprivate.compiled import record
+from adaprivate.mechanisms import Shape, Strategy
 from adaprivate.mechanisms.informative import LARGEST, Informative, Reader
-from adaprivate.mechanisms.noise import SimulatedReplicas
-from adaprivate.mechanisms.prefix import NoisyRows
-from adaprivate.policies.core.linear import Integers
-from adaprivate.policies.core.releasing import ReleasingSettings
-from adaprivate.policies.noise_aware.posterior import BATCH, PosteriorState, take_in_released_row
-from adaprivate.privacy import Guarantee, Participation
-from adaprivate.purposes import Purpose
+from adaprivate.mechanisms.plan import BatchPlan, Epoch
+from adaprivate.policies.core.books import simulated_sums
+from adaprivate.policies.core.dispatch import Split
+from adaprivate.policies.core.settings import PolicySettings
+from adaprivate.policies.noise_aware.posterior import PosteriorState
 
 MOST_BATCHES = 2048
 WIDEST = 0.5
@@ -34,18 +32,9 @@ INTERCEPT_DEVIATION = 0.1
 """The prior standard deviation of the intercept: the mean reward's distance from the centre."""
 
 
-class Epoch(NamedTuple):
-    """Batches ``first`` up to ``last`` (not included): one mechanism, independent of all others."""
-
-    first: int
-    last: int
-    strategy: Strategy
-
-
 class Tables(NamedTuple):
-    """How rows are made and read, for all batches; see PosteriorState."""
+    """How rows are read, for all batches; see PosteriorState."""
 
-    encoder: Floats
     decoder: Floats
     influence: Floats
     relevance: Floats
@@ -53,7 +42,7 @@ class Tables(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoiseAwareSettings(ReleasingSettings):
+class NoiseAwareSettings(PolicySettings):
     """Settings of a policy that acts on the posterior given all releases. Only the first four matter to most users.
 
     batch_size: rounds of the first batch; by default 2 dimension + 10, at most a twentieth of all. growth: each batch
@@ -67,13 +56,9 @@ class NoiseAwareSettings(ReleasingSettings):
     catalogue: the public items (rows) that can be played; noise is shaped to them, features outside are clipped.
     """
 
-    name: ClassVar[str]
     kind: ClassVar[type[PosteriorState]]
-    private: ClassVar[bool] = True
     foresees: ClassVar[bool] = False
 
-    dimension: int
-    rounds: int
     epsilon: float = 1.0
     delta: float = 1e-5
     batch_size: int | None = None
@@ -89,8 +74,7 @@ class NoiseAwareSettings(ReleasingSettings):
     catalogue: tuple[tuple[float, ...], ...] | None = None
 
     def __post_init__(self) -> None:
-        check.whole("dimension", self.dimension, at_least=1)
-        check.whole("rounds", self.rounds, at_least=1)
+        super().__post_init__()
         check.real("epsilon", self.epsilon, above=0)
         check.probability("delta", self.delta)
         if self.horizon is not None:
@@ -163,11 +147,8 @@ class NoiseAwareSettings(ReleasingSettings):
             return Shape(np.diag([features] * self.dimension + ([1 / self.intercept] if self.intercept else [])))
         rows = np.array(self.catalogue)
         rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1.0)  # as decisions clip them
-        items = np.array([self.event(row) for row in rows])
+        items = np.array([np.append(row, 1.0) if self.intercept else row for row in rows])
         return Shape.for_catalogue(items)
-
-    def event(self, features: Floats) -> Floats:
-        return np.append(features, 1.0) if self.intercept else features
 
     def _reader(self, first: int, last: int, prior_precision: float) -> Reader:
         """What the batches of an epoch are for: each direction gets an equal share of every batch's rounds."""
@@ -195,7 +176,9 @@ class NoiseAwareSettings(ReleasingSettings):
             reader = self._reader(first, last, precision)
             found.append(Epoch(first, last, self._strategy(reader)))
             if self.memory is None:
-                precision = 1 / float(reader.variances(_normalised(found[-1].strategy), self.noise_multiplier)[-1])
+                built = found[-1].strategy
+                encoder = np.asarray(built.matrix() / built.sensitivity())
+                precision = 1 / float(reader.variances(encoder, self.noise_multiplier)[-1])
         return found
 
     def _strategy(self, reader: Reader) -> Strategy:
@@ -207,11 +190,8 @@ class NoiseAwareSettings(ReleasingSettings):
 
     @cached_property
     def tables(self) -> Tables:
-        """How rows are made and read: public, and the same for every run."""
-        count = len(self.ends)
-        encoder = np.zeros((count, count))
-        for first, last, strategy in self.epochs:
-            encoder[first:last, first:last] = _normalised(strategy)
+        """How rows are read: public, and the same for every run."""
+        count, encoder = len(self.ends), self.plan.encoder()
         reader = self._reader(0, count, self.prior_precision)
         decoder = reader.weights(encoder, self.noise_multiplier)
         influence = decoder @ encoder
@@ -223,7 +203,7 @@ class NoiseAwareSettings(ReleasingSettings):
                 weights = influence[k] * g
                 change = weights @ (R - np.outer(R[k], R[k])) @ weights / self.prior_precision
                 drift[k] = max(float(change), 0.0) / float(relevance[k] @ g) ** 2
-        return Tables(encoder, decoder, influence, relevance, drift)
+        return Tables(decoder, influence, relevance, drift)
 
     # --- the release --------------------------------------------------------------------------------------------------
 
@@ -232,125 +212,76 @@ class NoiseAwareSettings(ReleasingSettings):
         """The standard deviation of the noise relative to what one reward can move."""
         return privacy.gaussian_sigma(self.epsilon, self.delta)
 
-    def mechanism_for(self, batch: int, source: Noise) -> ShapedRows | None:
-        for first, _, strategy in self.epochs:
-            if first == batch:
-                return ShapedRows(strategy, self.shape, noise_multiplier=self.noise_multiplier, noise=source)
-        return None
-
-    def collector(self, source: Noise) -> EventSum:
-        return EventSum(self.shape.dimension, noise=source, centre=self.centre, shape=self.shape)
+    @cached_property
+    def plan(self) -> BatchPlan:
+        return BatchPlan(
+            delta=self.delta,
+            dimension=self.dimension,
+            ends=tuple(self.ends.tolist()),
+            noise_multiplier=self.noise_multiplier,
+            epochs=tuple(self.epochs),
+            centre=self.centre,
+            decoded=False,
+            intercept=self.intercept > 0,
+            shape=self.shape,
+            catalogue=self.catalogue is not None,
+            continues=True,
+        )
 
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
-        """The noise of every row (seeds, batches, D), each seed's as if it were drawn alone."""
-        size, count = self.shape.dimension, len(seeds)
-        source = SimulatedReplicas([(seed, Purpose.NOISE) for seed in seeds])
-        rows: list[Floats] = []
-        for first, last, strategy in self.epochs:
-            release = NoisyRows(strategy, dimension=size * count, noise_multiplier=self.noise_multiplier, noise=source)
-            nothing = np.zeros(size * count)
-            rows += [release.release(nothing) / strategy.sensitivity() for _ in range(first, last)]
-        table = np.array(rows).reshape(len(rows), count, size).swapaxes(0, 1)
-        return np.ascontiguousarray(table @ self.shape.root.T)
+        return self.plan.noise_tables(seeds)
 
-    def start(self, noise: Floats) -> PosteriorState:
-        """The state before the first round; ``noise`` is empty where a mechanism releases the rows."""
-        size, count = self.shape.dimension, len(self.ends)
+    def learner(self) -> PosteriorState:
+        """The learner before the first round: public."""
+        size, count = self.plan.size, len(self.ends)
         intercept = INTERCEPT_DEVIATION**-2 if self.intercept else 0.0
         prior = np.append(np.full(self.dimension, self.prior_precision), [intercept] if self.intercept else [])
         epoch_ends = np.array(self.boundaries)[np.searchsorted(self.boundaries, self.ends)]
         widths = self.exploration * (epoch_ends / self.ends) ** self.fade
-        first = self.mechanism_for(0, Simulated(0))
-        reach = self.epochs[0].strategy.sensitivity() if self.epochs else 1.0
         return self.kind(
             root=np.diag(1 / np.sqrt(prior)),
-            vectors=np.zeros((4, size)),
-            sums=np.zeros((count + 1, size)),
+            coordinates=np.zeros(size),
+            mean=np.zeros(size),
+            parameter=np.zeros(size),
+            rotated=np.zeros(size),
             designs=np.zeros((count + 1, size, size)),
             crosses=np.zeros((count + 1 if self.catalogue else 0, size, size)),
             rows=np.zeros((count, size)),
-            noise=noise,
             **self.tables._asdict(),
-            row_covariance=first.row_covariance / reach**2 if first else np.zeros((size, size)),
+            row_covariance=self.plan.release_covariance,
             whitener=np.zeros((0, 0)) if self.catalogue is None else np.asarray(np.linalg.inv(self.shape.root), np.float64),
             widths=np.minimum(widths, max(WIDEST, self.exploration)),
-            ends=self.ends,
-            numbers=np.array(
-                [
-                    max(WIDEST, self.exploration) if self.exploration else 0.0,
-                    self.centre,
-                    self.reward_variance,
-                    self.prior_precision,
-                    intercept,
-                    float(self.adapt_ridge and self.memory is None),  # change over time is measured by the public ridge
-                    float(self.foresees),
-                ]
+            scalars=record(
+                width=float(max(WIDEST, self.exploration)) if self.exploration else 0.0,
+                reward_variance=float(self.reward_variance),
+                ridge=float(self.prior_precision),
+                intercept_precision=intercept,
+                adapts=self.adapt_ridge and self.memory is None,  # change over time is measured by the public ridge
+                foresees=self.foresees,
+                round=0,
+                batch=0,
             ),
-            counts=np.zeros(2, dtype=np.int64),
         )
 
-    def publish(self, state: PosteriorState, released: Floats) -> None:
-        batch = int(state.counts[BATCH])
-        epoch = next(epoch for epoch in self.epochs if epoch.first <= batch < epoch.last)
-        state.rows[batch] = released / epoch.strategy.sensitivity()
-        take_in_released_row(state)
+    def start(self, noise: Floats) -> Split:
+        return Split(self.learner(), simulated_sums(self.plan, noise))
+
+    # --- going on after the last batch ----------------------------------------------------------------------------------
 
     @property
     def planned(self) -> int:
+        """The round after which the policy must be extended to go on."""
         return self.boundaries[-1]
 
     def extended(self) -> Self:
         """Planned for twice as many rounds: one more epoch, and everything before it as it was."""
         longer = dataclasses.replace(self, rounds=2 * self.boundaries[-1], horizon=self.boundaries[0])
-        longer.__dict__["shape"] = self.shape  # equal anyway; a collector holds on to the very object
+        # what was released stays as it was encoded, whatever a fit would find today; a book holds on to the very shape
+        longer.__dict__["shape"] = self.plan.shape
+        longer.__dict__["epochs"] = [*self.plan.epochs, *longer.epochs[len(self.plan.epochs) :]]
         return longer
-
-    def resumed(self, state: PosteriorState, noise: Floats) -> PosteriorState:
-        """The state of a shorter plan, with room for the batches of this one."""
-        grown = self.start(noise)
-        kept = {}
-        for field in ("root", "vectors", "sums", "designs", "crosses", "rows", "numbers", "counts"):
-            new, old = getattr(grown, field), getattr(state, field)
-            new[tuple(slice(length) for length in old.shape)] = old
-            kept[field] = new
-        return grown._replace(**kept)
-
-    @property
-    def participation(self) -> Participation:
-        """How one reward touches the stream."""
-        base = privacy.events()
-        return base if self.catalogue is None else dataclasses.replace(base, conditions=(*base.conditions, "catalogue"))
-
-    def price(self, *, exact_noise: bool = False) -> privacy.Price:
-        """What one reward pays over the whole run: it enters one batch of one epoch; with exact noise, its slack too."""
-        slack = 0.0
-        for epoch in self.epochs if exact_noise else []:
-            rows = NoisyRows(
-                epoch.strategy, dimension=self.shape.dimension, noise_multiplier=self.noise_multiplier, noise=Secure()
-            )
-            slack = max(slack, rows.price.slack)
-        exact = all(epoch.strategy.attained(1) for epoch in self.epochs)
-        return privacy.GaussianPrice(1 / self.noise_multiplier, slack, exact)
-
-    def guarantee(self, *, exact_noise: bool = False) -> Guarantee:
-        """What the policy promises; with simulated noise, that it be exact and secret is left to the caller."""
-        own = ("exact-noise", "secret-noise") if exact_noise else ()
-        shaped = () if self.catalogue is None else ("catalogue",)
-        return privacy.guarantee(
-            self.price(exact_noise=exact_noise),
-            self.participation,
-            self.delta,
-            enforced=("reward-range", "feature-norm", "one-batch", "public-schedule", *shaped, *own),
-            conditions=("exact-noise",),
-            simulated=not exact_noise,
-        )
 
 
 def square_strategies() -> list[str]:
     """The strategies that release one row per batch."""
     return sorted(name for name in mechanisms.strategies() if (built := mechanisms.strategy(name, 3)).rows == built.steps)
-
-
-def _normalised(strategy: Strategy) -> Floats:
-    """C with its largest column norm 1."""
-    return np.asarray(strategy.matrix() / strategy.sensitivity())

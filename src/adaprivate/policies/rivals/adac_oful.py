@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from adaprivate import check
-from adaprivate.policies.rivals.switching import SwitchingSettings
+from adaprivate.policies.rivals.switching import Bonus, SwitchingSettings
 
 BONUSES = ("theory", "practical")
 
@@ -41,13 +41,13 @@ class AdaCOFULSettings(SwitchingSettings):
         check.real("parameter_norm", self.parameter_norm, at_least=0)
 
     @property
-    def bonus(self) -> tuple[float, float, float, float]:
+    def bonus(self) -> Bonus:
         d = self.dimension
         if self.bonus_rule == "practical":
-            return self.alpha, 0.0, 0.0, self.kappa * math.sqrt(d)
+            return Bonus(float(self.alpha), inflation=self.kappa * math.sqrt(d))
         rare = math.log(self.rounds / self.confidence)
         longest = math.sqrt(d + 2 * math.sqrt(d * rare) + 2 * rare)  # |N(0, I)| with probability 1 - confidence / T
-        return math.sqrt(self.ridge) * self.parameter_norm, 2 * math.log(1 / self.confidence), 1.0, longest
+        return Bonus(math.sqrt(self.ridge) * self.parameter_norm, 2 * math.log(1 / self.confidence), 1.0, longest)
 
 
 EXAMPLES = (

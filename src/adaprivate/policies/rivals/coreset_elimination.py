@@ -19,14 +19,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from adaprivate import check, privacy
-from adaprivate.check import Floats
-from adaprivate.compiled import Streams, kernel
+from adaprivate.check import Array, Floats, Integers
+from adaprivate.compiled import Record, Streams, kernel, record
 from adaprivate.policies.core.dispatch import selects, updates
-from adaprivate.policies.core.linear import PARAMETER, ROTATED, STATISTIC, TOTAL, Integers, absorb, dot, highest, rotate
-from adaprivate.policies.rivals.frozen_release import FrozenReleaseSettings, event_conditions, independent_noise, solve
-
-ALPHA, KAPPA, SCALE, CENTRE, RIDGE = range(5)
-ROUND, PHASE, ARMS = range(3)
+from adaprivate.policies.core.linear import dot, highest, rotate, solve
+from adaprivate.policies.core.tables import gaussian_tables
+from adaprivate.policies.rivals.frozen_release import FrozenReleaseSettings, event_conditions, observe
 
 
 class CoreSetState(NamedTuple):
@@ -34,26 +32,31 @@ class CoreSetState(NamedTuple):
 
     root: Floats
     """S, with S S' = V^-1, V = ridge I + sum x x' of this phase."""
-    vectors: Floats
-    """Six vectors (6, d) by the names of ``linear``: TOTAL is this phase's private sum, PARAMETER the last estimate."""
+    total: Floats
+    """The true sum of reward x in this phase: private."""
+    statistic: Floats
+    """The last phase's sum as released."""
+    parameter: Floats
+    """The estimate from the last phase."""
+    rotated: Floats
+    """Scratch."""
     arms: Floats
     """Their features (catalogue, d), in the order of their first offer."""
-    in_play: Integers
-    """1 until an arm is dropped."""
+    in_play: Array
+    """Whether each arm is still in play."""
     noise: Floats
-    """The noise of each phase (phases, d)."""
+    """The simulated noise of each phase (phases, d)."""
     ends: Integers
     """The round after which each phase ends."""
-    numbers: Floats
-    """alpha, kappa, standard deviation of the noise, centre, ridge."""
-    counts: Integers
-    """Rounds seen, phases ended, arms known."""
+    scalars: Record
+    """``alpha``, ``kappa``, ``sigma`` (the standard deviation of the noise), ``centre``, ``ridge``; ``round``, rounds seen;
+    ``phase``, phases ended; ``known``, arms known."""
 
 
 @kernel
 def arm_of(state: CoreSetState, features: Floats) -> int:
     """The number of the arm with these features, new if need be; -1 when the catalogue is full (it then stays in play)."""
-    known = state.counts[ARMS]
+    known = state.scalars[0].known
     d = features.shape[0]
     for arm in range(known):
         j = 0
@@ -65,18 +68,18 @@ def arm_of(state: CoreSetState, features: Floats) -> int:
         return -1
     for j in range(d):
         state.arms[known, j] = features[j]
-    state.counts[ARMS] += 1
+    state.scalars[0].known += 1
     return int(known)
 
 
 @selects.of(CoreSetState)
 def _select(state: CoreSetState, candidates: Floats, rng: Streams) -> int:
-    phi = state.vectors[ROTATED]
+    phi = state.rotated
     best = -1
     top = 0.0
     for a in range(candidates.shape[0]):
         arm = arm_of(state, candidates[a])
-        if arm >= 0 and state.in_play[arm] == 0:
+        if arm >= 0 and not state.in_play[arm]:
             continue
         rotate(state.root, candidates[a], phi)
         unexplored = dot(phi, phi)
@@ -84,55 +87,50 @@ def _select(state: CoreSetState, candidates: Floats, rng: Streams) -> int:
             top = unexplored
             best = a
     if best < 0:
-        best = highest(candidates, state.vectors[PARAMETER])
+        best = highest(candidates, state.parameter)
     return best
 
 
 @kernel
 def bounds(state: CoreSetState, arm: int) -> tuple[float, float]:
     """The estimate of an arm's reward, and its width: alpha |x|_{V^-1} + kappa sigma |V^-1 x|."""
-    features, phi = state.arms[arm], state.vectors[ROTATED]
+    features, phi, s = state.arms[arm], state.rotated, state.scalars[0]
     rotate(state.root, features, phi)
     noise = 0.0
     for i in range(features.shape[0]):
         pull = dot(state.root[i], phi)
         noise += pull * pull
-    width = state.numbers[ALPHA] * math.sqrt(dot(phi, phi))
-    width += state.numbers[KAPPA] * state.numbers[SCALE] * math.sqrt(noise)
-    return dot(state.vectors[PARAMETER], features), width
+    width = s.alpha * math.sqrt(dot(phi, phi)) + s.kappa * s.sigma * math.sqrt(noise)
+    return dot(state.parameter, features), width
 
 
 @updates.of(CoreSetState)
 def _update(state: CoreSetState, features: Floats, reward: float, rng: Streams) -> None:
-    absorb(state, features)  # type: ignore[arg-type]  # it has the root and vectors that absorb needs
-    vectors, counts = state.vectors, state.counts
-    d = features.shape[0]
-    weight = reward - state.numbers[CENTRE]
-    for j in range(d):
-        vectors[TOTAL, j] += weight * features[j]
-    counts[ROUND] += 1
-    phase = counts[PHASE]
-    if phase >= state.ends.shape[0] or counts[ROUND] != state.ends[phase]:
+    s = state.scalars[0]
+    observe(state.root, state.total, state.rotated, features, reward - s.centre)
+    s.round += 1
+    d, phase = features.shape[0], s.phase
+    if phase >= state.ends.shape[0] or s.round != state.ends[phase]:
         return
     for j in range(d):
-        vectors[STATISTIC, j] = vectors[TOTAL, j] + state.noise[phase, j]
-        vectors[TOTAL, j] = 0.0
-    solve(state.root, vectors[STATISTIC], vectors[ROTATED], vectors[PARAMETER])
+        state.statistic[j] = state.total[j] + state.noise[phase, j]
+        state.total[j] = 0.0
+    solve(state.root, state.statistic, state.rotated, state.parameter)
     floor = -np.inf
-    for arm in range(counts[ARMS]):
-        if state.in_play[arm] == 1:
+    for arm in range(s.known):
+        if state.in_play[arm]:
             score, width = bounds(state, arm)
             floor = max(floor, score - width)
-    for arm in range(counts[ARMS]):
-        if state.in_play[arm] == 1:
+    for arm in range(s.known):
+        if state.in_play[arm]:
             score, width = bounds(state, arm)
             if score + width < floor:
-                state.in_play[arm] = 0
-    start = 1.0 / math.sqrt(state.numbers[RIDGE])
+                state.in_play[arm] = False
+    start = 1.0 / math.sqrt(s.ridge)
     for i in range(d):
         for j in range(d):
             state.root[i, j] = start if i == j else 0.0
-    counts[PHASE] += 1
+    s.phase += 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,19 +172,27 @@ class CoreSetEliminationSettings(FrozenReleaseSettings):
 
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
         """The noise of every phase (seeds, phases, d)."""
-        return independent_noise(seeds, len(self.ends), self.dimension, self.noise_multiplier)
+        return gaussian_tables(seeds, (len(self.ends), self.dimension), self.noise_multiplier)
 
     def start(self, noise: Floats) -> CoreSetState:
         """The state before the first round."""
-        return CoreSetState(
-            root=np.eye(self.dimension) / math.sqrt(self.ridge),
-            vectors=np.zeros((6, self.dimension)),
+        return self.blank(
+            CoreSetState,
+            root=self.first_root(),
             arms=np.zeros((self.catalogue, self.dimension)),
-            in_play=np.ones(self.catalogue, dtype=np.int64),
+            in_play=np.ones(self.catalogue, dtype=np.bool_),
             noise=noise,
             ends=self.ends,
-            numbers=np.array([self.alpha, self.kappa, self.noise_multiplier, self.centre, self.ridge]),
-            counts=np.zeros(3, dtype=np.int64),
+            scalars=record(
+                alpha=float(self.alpha),
+                kappa=float(self.kappa),
+                sigma=self.noise_multiplier,
+                centre=float(self.centre),
+                ridge=float(self.ridge),
+                round=0,
+                phase=0,
+                known=0,
+            ),
         )
 
     def price(self) -> privacy.Price:

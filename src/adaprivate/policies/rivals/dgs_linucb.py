@@ -13,65 +13,72 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from adaprivate import check, privacy
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams
+from adaprivate.compiled import Record, Streams, record
 from adaprivate.policies.core.dispatch import selects, updates
-from adaprivate.policies.core.linear import PARAMETER, ROTATED, TOTAL
-from adaprivate.policies.rivals.frozen_release import (
-    OWN,
-    ROUND,
-    WIDTH,
-    FrozenReleaseSettings,
-    SnapshotState,
-    event_conditions,
-    independent_noise,
-    most_hopeful,
-    observe,
-    smallest_eigenvalue,
-    solve,
-)
+from adaprivate.policies.core.linear import most_hopeful, solve
+from adaprivate.policies.core.propensities import certain, propensities_of
+from adaprivate.policies.core.tables import gaussian_tables, laplace_tables
+from adaprivate.policies.joint.trees import completed
+from adaprivate.policies.rivals.frozen_release import FrozenReleaseSettings, event_conditions, observe, smallest_eigenvalue
 
 FORMS = ("per-round", "tree-unsound", "laplace-tree-unsound")
-FORM = OWN
 
 
-class DynamicState(SnapshotState):
-    """Releases the estimate every round; ``memory`` holds the noise of the tree's current node of each size."""
+class DynamicState(NamedTuple):
+    """Releases the estimate every round."""
+
+    root: Floats
+    """S, with S S' = A^-1, A = ridge I + sum x x' up to now."""
+    total: Floats
+    """The true sum of reward x: private."""
+    parameter: Floats
+    """The estimate as last released."""
+    rotated: Floats
+    """Scratch."""
+    nodes: Floats
+    """The noise of the tree's current node of each size (levels, d): private."""
+    noise: Floats
+    """The simulated noise of each round (rounds, d), to be multiplied by that round's sensitivity."""
+    scalars: Record
+    """``width`` of the bonus; ``centre``; whether noise comes from a ``tree``, and whether it is scaled ``by_round``, by
+    1 / round instead of 1 / the least eigenvalue of A; ``round``, rounds seen."""
 
 
 @selects.of(DynamicState)
-def _select(state: SnapshotState, candidates: Floats, rng: Streams) -> int:
-    vectors = state.vectors
-    return most_hopeful(candidates, vectors[PARAMETER], state.root, state.numbers[WIDTH], vectors[ROTATED])
+def _select(state: DynamicState, candidates: Floats, rng: Streams) -> int:
+    return most_hopeful(state.root, state.parameter, state.scalars[0].width, state.rotated, candidates)
+
+
+propensities_of(DynamicState)(certain)
 
 
 @updates.of(DynamicState)
-def _update(state: SnapshotState, features: Floats, reward: float, rng: Streams) -> None:
-    observe(state, features, reward)
-    vectors, form, t = state.vectors, state.numbers[FORM], state.counts[ROUND]
-    if t > state.noise.shape[0]:
+def _update(state: DynamicState, features: Floats, reward: float, rng: Streams) -> None:
+    s, nodes, noise, estimate = state.scalars[0], state.nodes, state.noise, state.parameter
+    observe(state.root, state.total, state.rotated, features, reward - s.centre)
+    s.round += 1
+    t, d = s.round, features.shape[0]
+    if t > noise.shape[0]:
         return
-    solve(state.root, vectors[TOTAL], vectors[ROTATED], vectors[PARAMETER])
-    d = features.shape[0]
-    sensitivity = 1.0 / t if form > 1.5 else 1.0 / smallest_eigenvalue(state.root)
-    if form < 0.5:
+    solve(state.root, state.total, state.rotated, estimate)
+    sensitivity = 1.0 / t if s.by_round else 1.0 / smallest_eigenvalue(state.root)
+    if not s.tree:
         for j in range(d):
-            vectors[PARAMETER, j] += sensitivity * state.noise[t - 1, j]
+            estimate[j] += sensitivity * noise[t - 1, j]
         return
-    level = 0
-    while not (t >> level) & 1:
-        level += 1
+    level = completed(t)
     for j in range(d):
-        state.memory[level, j] = sensitivity * state.noise[t - 1, j]  # the node that ends now
-    for node in range(level, state.memory.shape[0]):
+        nodes[level, j] = sensitivity * noise[t - 1, j]  # the node that ends now
+    for node in range(level, nodes.shape[0]):
         if (t >> node) & 1:
             for j in range(d):
-                vectors[PARAMETER, j] += state.memory[node, j]
+                estimate[j] += nodes[node, j]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,16 +106,27 @@ class DGSLinUCBSettings(FrozenReleaseSettings):
 
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
         """The noise of every round (seeds, rounds, d), to be multiplied by that round's sensitivity."""
+        shape = self.rounds, self.dimension
         if self.form == "laplace-tree-unsound":
-            scale = math.log2(max(2, self.rounds)) / self.epsilon
-            return independent_noise(seeds, self.rounds, self.dimension, scale, "laplace")
+            return laplace_tables(seeds, shape, math.log2(max(2, self.rounds)) / self.epsilon)
         parts = self.rounds if self.form == "per-round" else self.levels
-        return independent_noise(seeds, self.rounds, self.dimension, math.sqrt(parts) * self.noise_multiplier)
+        return gaussian_tables(seeds, shape, math.sqrt(parts) * self.noise_multiplier)
 
-    def start(self, noise: Floats) -> SnapshotState:
+    def start(self, noise: Floats) -> DynamicState:
         """The state before the first round."""
-        memory = np.zeros((self.levels, self.dimension))
-        return self.fresh(DynamicState, noise, memory=memory, own=(float(FORMS.index(self.form)),))
+        return self.blank(
+            DynamicState,
+            root=self.first_root(),
+            nodes=np.zeros((self.levels, self.dimension)),
+            noise=noise,
+            scalars=record(
+                width=float(self.alpha),
+                centre=float(self.centre),
+                tree=self.form != "per-round",
+                by_round=self.form == "laplace-tree-unsound",
+                round=0,
+            ),
+        )
 
     def price(self) -> privacy.Price:
         if self.form == "per-round":

@@ -13,39 +13,48 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-import numba
 import numpy as np
 
 from adaprivate import check, privacy
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams, kernel
+from adaprivate.compiled import Record, Streams, kernel, record, routine
 from adaprivate.policies.core.dispatch import selects, updates
-from adaprivate.policies.core.linear import PARAMETER, ROTATED, TOTAL
-from adaprivate.policies.rivals.frozen_release import (
-    CENTRE,
-    OWN,
-    ROUND,
-    WIDTH,
-    FrozenReleaseSettings,
-    SnapshotState,
-    independent_noise,
-    most_hopeful,
-    solve,
-)
-
-SIGMA, SPREAD, SCALE, LOG_ROUNDS = OWN, OWN + 1, OWN + 2, OWN + 3
+from adaprivate.policies.core.linear import most_hopeful, solve
+from adaprivate.policies.core.propensities import certain, propensities_of
+from adaprivate.policies.core.tables import gaussian_tables
+from adaprivate.policies.rivals.frozen_release import FrozenReleaseSettings
 
 
-class LocalState(SnapshotState):
-    """Adds up noisy messages: ``memory`` is the noisy sum x x', TOTAL the noisy sum of reward x; ``root`` is scratch."""
+class LocalState(NamedTuple):
+    """Adds up noisy messages: its sums are what the server sees."""
+
+    root: Floats
+    """S, with S S' the inverse of the shifted noisy matrix."""
+    gram: Floats
+    """The sum of x x' in the messages, noise and all."""
+    statistic: Floats
+    """The sum of reward x in the messages, noise and all."""
+    parameter: Floats
+    """The estimate."""
+    rotated: Floats
+    """Scratch."""
+    factor: Floats
+    """Room for a Cholesky factor."""
+    noise: Floats
+    """The simulated noise of each message (rounds, d + d (d + 1) / 2)."""
+    scalars: Record
+    """``width`` of the bonus; ``alpha``, the factor on the paper's; ``centre``; ``sigma``, the noise's standard deviation;
+    ``spread``: the matrix is shifted by sigma sqrt(messages) times it; ``log_rounds``; ``round``, messages received."""
 
 
 @selects.of(LocalState)
-def _select(state: SnapshotState, candidates: Floats, rng: Streams) -> int:
-    vectors = state.vectors
-    return most_hopeful(candidates, vectors[PARAMETER], state.frozen, state.numbers[WIDTH], vectors[ROTATED])
+def _select(state: LocalState, candidates: Floats, rng: Streams) -> int:
+    return most_hopeful(state.root, state.parameter, state.scalars[0].width, state.rotated, candidates)
+
+
+propensities_of(LocalState)(certain)
 
 
 @kernel
@@ -74,7 +83,7 @@ def inverse_root(matrix: Floats, shift: float, lower: Floats, out: Floats) -> bo
     return True
 
 
-@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
+@routine
 def raised_root(matrix: Floats, shift: float, out: Floats) -> None:
     """A root of (matrix + 2 shift I)^-1, eigenvalues below the shift raised to it."""
     values, basis = np.linalg.eigh(matrix.copy())
@@ -84,32 +93,31 @@ def raised_root(matrix: Floats, shift: float, out: Floats) -> None:
 
 
 @updates.of(LocalState)
-def _update(state: SnapshotState, features: Floats, reward: float, rng: Streams) -> None:
-    numbers, vectors = state.numbers, state.vectors
-    t, d = state.counts[ROUND], features.shape[0]
+def _update(state: LocalState, features: Floats, reward: float, rng: Streams) -> None:
+    s, gram = state.scalars[0], state.gram
+    t, d = s.round, features.shape[0]
     if t >= state.noise.shape[0]:
         return
-    weight = reward - numbers[CENTRE]
+    weight = reward - s.centre
     place = d
     for i in range(d):  # what the person sends
-        vectors[TOTAL, i] += weight * features[i] + state.noise[t, i]
+        state.statistic[i] += weight * features[i] + state.noise[t, i]
         for j in range(i, d):
             entry = features[i] * features[j] + state.noise[t, place]
-            state.memory[i, j] += entry
+            gram[i, j] += entry
             if j > i:
-                state.memory[j, i] += entry
+                gram[j, i] += entry
             place += 1
-    state.counts[ROUND] += 1
-    sigma, n = numbers[SIGMA], t + 1.0
-    shift = sigma * math.sqrt(n) * numbers[SPREAD]
-    covered = inverse_root(state.memory, shift, state.root, state.frozen)  # no eigenvalue below -shift
-    if not covered or not inverse_root(state.memory, 2.0 * shift, state.root, state.frozen):
-        raised_root(state.memory, shift, state.frozen)
-    solve(state.frozen, vectors[TOTAL], vectors[ROTATED], vectors[PARAMETER])
-    log_rounds = numbers[LOG_ROUNDS]
-    theory = 2.0 * sigma * math.sqrt(d * log_rounds)
-    theory += (math.sqrt(3.0 * shift) + sigma * math.sqrt(d * n / shift)) * d * log_rounds
-    numbers[WIDTH] = numbers[SCALE] * theory
+    s.round += 1
+    n = t + 1.0
+    shift = s.sigma * math.sqrt(n) * s.spread
+    covered = inverse_root(gram, shift, state.factor, state.root)  # no eigenvalue below -shift
+    if not covered or not inverse_root(gram, 2.0 * shift, state.factor, state.root):
+        raised_root(gram, shift, state.root)
+    solve(state.root, state.statistic, state.rotated, state.parameter)
+    theory = 2.0 * s.sigma * math.sqrt(d * s.log_rounds)
+    theory += (math.sqrt(3.0 * shift) + s.sigma * math.sqrt(d * n / shift)) * d * s.log_rounds
+    s.width = s.alpha * theory
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,14 +161,27 @@ class LDPLinUCBSettings(FrozenReleaseSettings):
 
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
         """The noise of every message (seeds, rounds, d + d (d + 1) / 2)."""
-        width = self.dimension * (self.dimension + 3) // 2
-        return independent_noise(seeds, self.rounds, width, self.sigma)
+        return gaussian_tables(seeds, (self.rounds, self.dimension * (self.dimension + 3) // 2), self.sigma)
 
-    def start(self, noise: Floats) -> SnapshotState:
+    def start(self, noise: Floats) -> LocalState:
         """The state before the first round."""
-        spread = 4 * math.sqrt(self.dimension) + 2 * math.log(2 * self.rounds / self.confidence)
-        own = (self.sigma, spread, self.alpha, math.log(self.rounds))
-        return self.fresh(LocalState, noise, memory=np.zeros((self.dimension, self.dimension)), own=own)
+        d = self.dimension
+        return self.blank(
+            LocalState,
+            root=self.first_root(),
+            gram=np.zeros((d, d)),
+            factor=np.zeros((d, d)),
+            noise=noise,
+            scalars=record(
+                width=float(self.alpha),
+                alpha=float(self.alpha),
+                centre=float(self.centre),
+                sigma=self.sigma,
+                spread=4 * math.sqrt(d) + 2 * math.log(2 * self.rounds / self.confidence),
+                log_rounds=math.log(self.rounds),
+                round=0,
+            ),
+        )
 
     def price(self) -> privacy.Price:
         return privacy.GaussianPrice(1 / self.noise_multiplier, exact=self.dimension > 1 and self.centre in (0, 1))

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from adaprivate import check
 from adaprivate.check import Floats
-from adaprivate.policies.core.linear import LinearState, fresh
+from adaprivate.policies.core.books import clear_rewards
+from adaprivate.policies.core.dispatch import Split
+from adaprivate.policies.core.linear import LinearState, linear_state
+from adaprivate.policies.core.settings import PolicySettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class OnlineSettings:
+class OnlineSettings(PolicySettings):
     """Settings of a linear policy without privacy."""
 
-    name: ClassVar[str]
     kind: ClassVar[type[LinearState]]
     private: ClassVar[bool] = False
 
-    dimension: int
-    rounds: int
     ridge: float = 1.0
     centre: float = 0.0
 
     def __post_init__(self) -> None:
-        check.whole("dimension", self.dimension, at_least=1)
-        check.whole("rounds", self.rounds, at_least=1)
+        super().__post_init__()
         check.real("ridge", self.ridge, above=0)
         check.real("centre", self.centre, at_least=0, at_most=1)
 
@@ -37,13 +33,9 @@ class OnlineSettings:
         """The exploration width."""
         raise TypeError("a policy sets its exploration width")
 
-    def noise_tables(self, seeds: Sequence[int]) -> Floats:
-        """No noise."""
-        return np.zeros((len(seeds), 0, self.dimension))
+    def learner(self) -> LinearState:
+        """The learner before the first round."""
+        return linear_state(self.kind, dimension=self.dimension, ridge=self.ridge, width=self.exploration)
 
-    def start(self, noise: Floats) -> LinearState:
-        """The state before the first round."""
-        return fresh(self.kind, dimension=self.dimension, ridge=self.ridge, width=self.exploration, centre=self.centre)
-
-    def guarantee(self, *, exact_noise: bool = False) -> None:
-        """None: these policies protect nobody."""
+    def start(self, noise: Floats) -> Split:
+        return Split(self.learner(), clear_rewards(self.centre))

@@ -7,23 +7,24 @@ Deviates: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from adaprivate import check, privacy
+from adaprivate import privacy
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams, below
+from adaprivate.compiled import Record, Streams, below, record
 from adaprivate.policies.core.dispatch import selects, updates
-from adaprivate.policies.core.linear import Integers
+from adaprivate.policies.core.propensities import Propensities, propensities_of
+from adaprivate.policies.core.settings import PolicySettings
 
 
 class RandomState(NamedTuple):
     """Nothing but the number of rounds."""
 
-    counts: Integers
+    scalars: Record
+    """``round``, rounds seen."""
 
 
 @selects.of(RandomState)
@@ -31,31 +32,30 @@ def _select(state: RandomState, candidates: Floats, rng: Streams) -> int:
     return below(rng, 0, candidates.shape[0])
 
 
+@propensities_of(RandomState)
+def _propensities(state: RandomState, candidates: Floats, **how: Any) -> Propensities:
+    rows, count, _ = candidates.shape
+    return Propensities(np.full((rows, count), 1 / count), np.zeros((rows, count)))
+
+
 @updates.of(RandomState)
 def _update(state: RandomState, features: Floats, reward: float, rng: Streams) -> None:
-    state.counts[0] += 1
+    state.scalars[0].round += 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class RandomSettings:
+class RandomSettings(PolicySettings):
     """Every candidate with the same probability."""
 
     name: ClassVar[str] = "random"
-    private: ClassVar[bool] = True
-    dimension: int
-    rounds: int
 
-    def __post_init__(self) -> None:
-        check.whole("dimension", self.dimension, at_least=1)
-        check.whole("rounds", self.rounds, at_least=1)
-
-    def noise_tables(self, seeds: Sequence[int]) -> Floats:
-        """No noise is needed."""
-        return np.zeros((len(seeds), 0, self.dimension))
+    def released(self, state: RandomState) -> Floats:
+        """Nothing."""
+        return np.zeros(0)
 
     def start(self, noise: Floats) -> RandomState:
         """The state before the first round."""
-        return RandomState(np.zeros(2, dtype=np.int64))
+        return RandomState(record(round=0))
 
     def guarantee(self, *, exact_noise: bool = False) -> privacy.Guarantee:
         """Perfect privacy."""

@@ -6,66 +6,79 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-
-import numpy as np
+from typing import NamedTuple
 
 from adaprivate import check, mechanisms
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams
+from adaprivate.compiled import Record, Streams, record
 from adaprivate.mechanisms import PrefixSum
-from adaprivate.mechanisms.noise import SimulatedReplicas
 from adaprivate.policies.core.dispatch import selects, updates
-from adaprivate.policies.core.linear import PARAMETER, ROTATED, STATISTIC, TOTAL
-from adaprivate.policies.rivals.frozen_release import (
-    LOG_DET,
-    OWN,
-    RELEASED_LOG_DET,
-    RELEASES,
-    TRIGGER,
-    WIDTH,
-    FrozenReleaseSettings,
-    SnapshotState,
-    most_hopeful,
-    observe,
-    smallest_eigenvalue,
-    solve,
-)
+from adaprivate.policies.core.linear import most_hopeful, solve
+from adaprivate.policies.core.propensities import certain, propensities_of
+from adaprivate.policies.core.tables import released_tables, source_of
+from adaprivate.policies.rivals.frozen_release import FrozenReleaseSettings, observe, smallest_eigenvalue
 from adaprivate.privacy import GaussianPrice, Price
-from adaprivate.purposes import Purpose
-
-BASE, CONFIDENCE, VOLUME, INFLATION = OWN, OWN + 1, OWN + 2, OWN + 3
-"""The width is base + sqrt(confidence + volume x log det(A / ridge)) + inflation x noise std / sqrt(least eigenvalue)."""
 
 
-class SwitchingState(SnapshotState):
+class Bonus(NamedTuple):
+    """The width is base + sqrt(confidence + volume log det(A / ridge)) + inflation x noise std / sqrt(least eigenvalue)."""
+
+    base: float
+    confidence: float = 0.0
+    volume: float = 0.0
+    inflation: float = 0.0
+
+
+class SwitchingState(NamedTuple):
     """Releases b when det A has grown by a factor; chooses by the bound of that moment."""
+
+    root: Floats
+    """S, with S S' = A^-1, A = ridge I + sum x x' up to now."""
+    frozen: Floats
+    """S at the last release."""
+    total: Floats
+    """The true b: private."""
+    statistic: Floats
+    """b as last released."""
+    parameter: Floats
+    """The estimate from the last release."""
+    rotated: Floats
+    """Scratch."""
+    noise: Floats
+    """The simulated noise of each release (releases, d)."""
+    scales: Floats
+    """The public standard deviation of each release's noise."""
+    scalars: Record
+    """``width`` of the bonus, and its parts by the names of :class:`Bonus`; ``centre``; ``log_det`` of A / ridge now, and
+    ``released_log_det`` at the last release; ``trigger``, how much growth makes the next; ``releases`` made."""
 
 
 @selects.of(SwitchingState)
-def _select(state: SnapshotState, candidates: Floats, rng: Streams) -> int:
-    vectors = state.vectors
-    return most_hopeful(candidates, vectors[PARAMETER], state.frozen, state.numbers[WIDTH], vectors[ROTATED])
+def _select(state: SwitchingState, candidates: Floats, rng: Streams) -> int:
+    return most_hopeful(state.frozen, state.parameter, state.scalars[0].width, state.rotated, candidates)
+
+
+propensities_of(SwitchingState)(certain)
 
 
 @updates.of(SwitchingState)
-def _update(state: SnapshotState, features: Floats, reward: float, rng: Streams) -> None:
-    observe(state, features, reward)
-    numbers, vectors, release = state.numbers, state.vectors, state.counts[RELEASES]
-    grown = numbers[LOG_DET] > numbers[RELEASED_LOG_DET] + numbers[TRIGGER]
-    if not grown or release >= state.noise.shape[0]:
+def _update(state: SwitchingState, features: Floats, reward: float, rng: Streams) -> None:
+    s = state.scalars[0]
+    s.log_det -= 2.0 * math.log(observe(state.root, state.total, state.rotated, features, reward - s.centre))
+    release = s.releases
+    if not s.log_det > s.released_log_det + s.trigger or release >= state.noise.shape[0]:
         return
     d = features.shape[0]
     for i in range(d):
-        vectors[STATISTIC, i] = vectors[TOTAL, i] + state.noise[release, i]
+        state.statistic[i] = state.total[i] + state.noise[release, i]
         for j in range(d):
             state.frozen[i, j] = state.root[i, j]
-    solve(state.root, vectors[STATISTIC], vectors[ROTATED], vectors[PARAMETER])
-    width = numbers[BASE] + math.sqrt(numbers[CONFIDENCE] + numbers[VOLUME] * numbers[LOG_DET])
-    if numbers[INFLATION] > 0.0:
-        width += numbers[INFLATION] * state.scales[release] / math.sqrt(smallest_eigenvalue(state.root))
-    numbers[WIDTH] = width
-    numbers[RELEASED_LOG_DET] = numbers[LOG_DET]
-    state.counts[RELEASES] += 1
+    solve(state.root, state.statistic, state.rotated, state.parameter)
+    s.width = s.base + math.sqrt(s.confidence + s.volume * s.log_det)
+    if s.inflation > 0.0:
+        s.width += s.inflation * state.scales[release] / math.sqrt(smallest_eigenvalue(state.root))
+    s.released_log_det = s.log_det
+    s.releases += 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,28 +111,34 @@ class SwitchingSettings(FrozenReleaseSettings):
             mechanisms.strategy(self.noise, self.releases),
             dimension=self.dimension * len(seeds),
             noise_multiplier=self.noise_multiplier,
-            noise=SimulatedReplicas([(seed, Purpose.NOISE) for seed in seeds]),
+            noise=source_of(seeds),
         )
-        table = np.array([release.release(np.zeros(release.dimension)) for _ in range(self.releases)])
-        return np.ascontiguousarray(table.reshape(self.releases, len(seeds), self.dimension).swapaxes(0, 1))
+        return released_tables(release, len(seeds))
 
     @property
-    def bonus(self) -> tuple[float, float, float, float]:
-        """Base, confidence, volume, inflation: see above."""
-        return self.alpha, 0.0, 0.0, 0.0
+    def bonus(self) -> Bonus:
+        """The parts of the width."""
+        return Bonus(float(self.alpha))
 
-    def start(self, noise: Floats) -> SnapshotState:
+    def start(self, noise: Floats) -> SwitchingState:
         """The state before the first round."""
         strategy = mechanisms.strategy(self.noise, self.releases)
-        scales = self.noise_multiplier * strategy.sensitivity() * strategy.prefix_std()
-        base, confidence, *_ = bonus = self.bonus
-        return self.fresh(
+        bonus = self.bonus
+        return self.blank(
             SwitchingState,
-            noise,
-            scales=scales,
-            width=base + math.sqrt(confidence),
-            trigger=math.log1p(self.growth),
-            own=bonus,
+            root=self.first_root(),
+            frozen=self.first_root(),
+            noise=noise,
+            scales=self.noise_multiplier * strategy.sensitivity() * strategy.prefix_std(),
+            scalars=record(
+                width=bonus.base + math.sqrt(bonus.confidence),
+                **bonus._asdict(),
+                centre=float(self.centre),
+                log_det=0.0,
+                released_log_det=0.0,
+                trigger=math.log1p(self.growth),
+                releases=0,
+            ),
         )
 
     def price(self) -> Price:

@@ -15,96 +15,102 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-import numba
 import numpy as np
 
 from adaprivate import check, privacy
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams
+from adaprivate.compiled import Record, Streams, record, routine
 from adaprivate.policies.core.dispatch import selects, updates
-from adaprivate.policies.core.linear import PARAMETER, ROTATED, TOTAL
-from adaprivate.policies.rivals.frozen_release import (
-    LOG_DET,
-    OWN,
-    RELEASED_LOG_DET,
-    RELEASES,
-    ROUND,
-    STARTED,
-    TRIGGER,
-    WIDTH,
-    FrozenReleaseSettings,
-    SnapshotState,
-    event_conditions,
-    independent_noise,
-    most_hopeful,
-    observe,
-    smallest_eigenvalue,
-    solve,
-)
+from adaprivate.policies.core.linear import most_hopeful, solve
+from adaprivate.policies.core.propensities import certain, propensities_of
+from adaprivate.policies.core.tables import gaussian_tables
+from adaprivate.policies.rivals.frozen_release import FrozenReleaseSettings, event_conditions, observe, smallest_eigenvalue
 
 MODES = ("forget", "split", "published-unsound")
-LENGTH, GROWTH, RIDGE, FORGETS = OWN, OWN + 1, OWN + 2, OWN + 3
 
 
-class EpisodicState(SnapshotState):
-    """Releases the estimate once an episode; ``memory`` is sum x x' of this episode if the mode forgets."""
+class EpisodicState(NamedTuple):
+    """Releases the estimate once an episode."""
+
+    root: Floats
+    """S, with S S' = A^-1, A = ridge I + sum x x' up to now."""
+    frozen: Floats
+    """S at the last release."""
+    gram: Floats
+    """The sum of x x' in this episode if the mode forgets, else zero."""
+    total: Floats
+    """The true sum of reward x, of this episode alone if the mode forgets: private."""
+    parameter: Floats
+    """The estimate as last released."""
+    rotated: Floats
+    """Scratch."""
+    noise: Floats
+    """The simulated noise of each release (releases, d), to be divided by the least eigenvalue of its design matrix."""
+    scalars: Record
+    """``width`` of the bonus; ``centre``; ``ridge``; ``log_det`` of A / ridge now, and ``released_log_det`` at the last
+    release; ``trigger``, how much it must grow; the ``length`` of this episode at least, its ``growth`` from one to the
+    next; whether the mode ``forgets``; ``round``, rounds seen, and when this episode ``started``; ``releases`` made."""
 
 
 @selects.of(EpisodicState)
-def _select(state: SnapshotState, candidates: Floats, rng: Streams) -> int:
-    vectors, width = state.vectors, state.numbers[WIDTH]
-    if state.numbers[FORGETS] > 0.0:
-        return most_hopeful(candidates, vectors[PARAMETER], state.root, width, vectors[ROTATED])
-    return most_hopeful(candidates, vectors[PARAMETER], state.frozen, width, vectors[ROTATED])
+def _select(state: EpisodicState, candidates: Floats, rng: Streams) -> int:
+    s = state.scalars[0]
+    if s.forgets:
+        return most_hopeful(state.root, state.parameter, s.width, state.rotated, candidates)
+    return most_hopeful(state.frozen, state.parameter, s.width, state.rotated, candidates)
 
 
-@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
-def episode_estimate(gram: Floats, ridge: float, vectors: Floats) -> float:
-    """The estimate from one episode alone, in its row; returns the least eigenvalue of ridge I + gram and empties sums."""
+propensities_of(EpisodicState)(certain)
+
+
+@routine
+def episode_estimate(gram: Floats, ridge: float, total: Floats, estimate: Floats) -> float:
+    """The estimate from one episode alone; returns the least eigenvalue of ridge I + gram, and empties the sums."""
     d = gram.shape[0]
     values, basis = np.linalg.eigh(gram.copy())
-    vectors[PARAMETER] = 0.0
+    estimate[:] = 0.0
     for m in range(d):
         along = 0.0
         for i in range(d):
-            along += basis[i, m] * vectors[TOTAL, i]
+            along += basis[i, m] * total[i]
         for i in range(d):
-            vectors[PARAMETER, i] += basis[i, m] * along / (values[m] + ridge)
-    vectors[TOTAL] = 0.0
+            estimate[i] += basis[i, m] * along / (values[m] + ridge)
+    total[:] = 0.0
     gram[:] = 0.0
     return float(values[0] + ridge)
 
 
 @updates.of(EpisodicState)
-def _update(state: SnapshotState, features: Floats, reward: float, rng: Streams) -> None:
-    observe(state, features, reward)
-    numbers, counts, vectors = state.numbers, state.counts, state.vectors
+def _update(state: EpisodicState, features: Floats, reward: float, rng: Streams) -> None:
+    s = state.scalars[0]
+    s.log_det -= 2.0 * math.log(observe(state.root, state.total, state.rotated, features, reward - s.centre))
+    s.round += 1
     d = features.shape[0]
-    forgets = numbers[FORGETS] > 0.0
-    if forgets:
+    if s.forgets:
         for i in range(d):
+            x = features[i]
             for j in range(d):
-                state.memory[i, j] += features[i] * features[j]
-    release = counts[RELEASES]
-    long_enough = counts[ROUND] - counts[STARTED] >= numbers[LENGTH]
-    grown = numbers[LOG_DET] >= numbers[RELEASED_LOG_DET] + numbers[TRIGGER]
+                state.gram[i, j] += x * features[j]
+    release = s.releases
+    long_enough = s.round - s.started >= s.length
+    grown = s.log_det >= s.released_log_det + s.trigger
     if not long_enough or not grown or release >= state.noise.shape[0]:
         return
-    if forgets:
-        least = episode_estimate(state.memory, numbers[RIDGE], vectors)
+    if s.forgets:
+        least = episode_estimate(state.gram, s.ridge, state.total, state.parameter)
     else:
-        solve(state.root, vectors[TOTAL], vectors[ROTATED], vectors[PARAMETER])
+        solve(state.root, state.total, state.rotated, state.parameter)
         least = smallest_eigenvalue(state.root)
     for i in range(d):
-        vectors[PARAMETER, i] += state.noise[release, i] / least
+        state.parameter[i] += state.noise[release, i] / least
         for j in range(d):
             state.frozen[i, j] = state.root[i, j]
-    numbers[RELEASED_LOG_DET] = numbers[LOG_DET]
-    numbers[LENGTH] *= numbers[GROWTH]
-    counts[STARTED] = counts[ROUND]
-    counts[RELEASES] += 1
+    s.released_log_det = s.log_det
+    s.length *= s.growth
+    s.started = s.round
+    s.releases += 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,17 +157,31 @@ class ZCDPEpisodicSettings(FrozenReleaseSettings):
 
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
         """The noise of every release (seeds, releases, d), to be divided by the least eigenvalue of its design matrix."""
-        return independent_noise(seeds, self.releases, self.dimension, math.sqrt(self.shares) * self.noise_multiplier)
+        scale = math.sqrt(self.shares) * self.noise_multiplier
+        return gaussian_tables(seeds, (self.releases, self.dimension), scale)
 
-    def start(self, noise: Floats) -> SnapshotState:
+    def start(self, noise: Floats) -> EpisodicState:
         """The state before the first round."""
-        forgets = self.mode == "forget"
-        return self.fresh(
+        return self.blank(
             EpisodicState,
-            noise,
-            memory=np.zeros((self.dimension, self.dimension)) if forgets else None,
-            trigger=math.log(self.trigger),
-            own=(float(self.first_episode), self.growth, self.ridge, float(forgets)),
+            root=self.first_root(),
+            frozen=self.first_root(),
+            gram=np.zeros((self.dimension, self.dimension)),
+            noise=noise,
+            scalars=record(
+                width=float(self.alpha),
+                centre=float(self.centre),
+                ridge=float(self.ridge),
+                log_det=0.0,
+                released_log_det=0.0,
+                trigger=math.log(self.trigger),
+                length=float(self.first_episode),
+                growth=float(self.growth),
+                forgets=self.mode == "forget",
+                round=0,
+                started=0,
+                releases=0,
+            ),
         )
 
     def price(self) -> privacy.Price:

@@ -1,0 +1,234 @@
+"""Books: the private part of a policy. What was counted, and what the mechanism remembers.
+
+``close()`` is where noise meets people's rewards (``sample()`` where sampling itself is the noise). It returns the release
+and the book that follows, and changes nothing: a caller stores both together, and only then lets anyone see the release.
+After a crash the stored ones are read again; nothing is ever drawn twice.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from adaprivate import check
+from adaprivate.check import Floats
+from adaprivate.mechanisms import packing
+from adaprivate.mechanisms.arm_sampler import ArmSampler
+from adaprivate.mechanisms.noise import Noise
+from adaprivate.mechanisms.units.base import Event
+
+if TYPE_CHECKING:
+    from adaprivate.mechanisms.plan import BatchPlan, RewardPlan, SamplingPlan
+
+
+COPY_REFUSED = (
+    "Expected what holds exact noise not to be copied or pickled: two copies would release the same batch, each with noise "
+    "of its own, and people would pay twice. Use to_bytes and from_bytes, and go on from one of them."
+)
+
+
+class Release(NamedTuple):
+    """What was released, and as which: public."""
+
+    batch: int
+    values: Floats
+
+
+class Told(float):
+    """What a law told of a reward: no longer the reward."""
+
+
+class Book(ABC):
+    """Takes every round once, in order, and closes batches when their last round is in: never because of a reward.
+
+    Not safe from several threads by itself; :class:`~adaprivate.runtime.policy.Policy` holds a lock around it.
+    """
+
+    tells: ClassVar[bool] = False
+    """Whether noise is drawn when a reward arrives."""
+    plan: Any
+    source: Noise
+    round: int = 0
+    """The next round to be counted."""
+    batch: int = 0
+    """The next batch to be released."""
+
+    def arrived(self, reward: float) -> float:
+        """What may wait for its round to be counted in place of this reward."""
+        return reward
+
+    def add(self, event: Event) -> None:
+        """Count the next round. A batch that is due must be closed first."""
+        check.expect(event.round == self.round, "event.round", event.round, f"== {self.round}, the next one")
+        check.expect(not self.due, "batch", self.batch, "to be closed before the next round is counted")
+        self.round += 1  # first: an interruption may lose the event, but never have it counted twice
+        try:
+            self._enter(event)
+        except Exception:  # refused, with everything as it was
+            self.round -= 1
+            raise
+
+    @property
+    @abstractmethod
+    def due(self) -> bool:
+        """Whether a batch is complete and not released."""
+
+    @abstractmethod
+    def _enter(self, event: Event) -> None:
+        """Take in an event, or raise and leave everything as it was."""
+
+    @abstractmethod
+    def close(self) -> tuple[Release, Self]:
+        """The release of the batch that is due, and the book after it. This one stays as it is: discard it."""
+
+    def _expect_due(self) -> None:
+        check.expect(self.due, "round", self.round, f"to complete batch {self.batch}")
+
+    def extended(self, plan: Any) -> Self:
+        """The same book under a plan that goes on where this one ends."""
+        raise check.InputError(f"Expected a plan that can go on, not {type(self.plan).__name__}.")
+
+    def __reduce_ex__(self, protocol: object) -> Any:
+        if self.source.exact:
+            raise check.InputError(COPY_REFUSED)
+        return super().__reduce_ex__(protocol)  # type: ignore[arg-type]
+
+    def to_bytes(self) -> bytes:
+        """Everything but the plan and the source: PRIVATE, it holds sums of rewards."""
+        return packing.to_bytes({"round": self.round, "batch": self.batch, **self._parts()})
+
+    @abstractmethod
+    def _parts(self) -> dict[str, Any]: ...
+
+    @classmethod
+    def from_bytes(cls, data: bytes, plan: Any, source: Noise) -> Self:
+        """The book that :meth:`to_bytes` wrote, of this plan. Continue from stored bytes once only."""
+        stored = packing.from_bytes(data)
+        check.expect(isinstance(stored, dict) and {"round", "batch"} <= stored.keys(), "data", "something else", "a book")
+        book: Self = plan.book(source)
+        book.round = check.whole("round", stored["round"], at_least=0)
+        book.batch = check.whole("batch", stored["batch"], at_least=0)
+        book._restore(stored)
+        return book
+
+    @abstractmethod
+    def _restore(self, stored: dict[str, Any]) -> None: ...
+
+
+class SumBook(Book):
+    """Sums of contributions over batches, released by a mechanism: see :class:`~adaprivate.mechanisms.plan.BatchPlan`."""
+
+    def __init__(self, plan: BatchPlan, source: Noise) -> None:
+        self.plan, self.source = plan, source
+        self._collector = plan.collector(source)
+        self._stream: Any = None
+        """The mechanism's state within this epoch; None before its first batch."""
+
+    @property
+    def due(self) -> bool:
+        return self.batch < len(self.plan.ends) and self.round == self.plan.ends[self.batch]
+
+    @property
+    def clipped(self) -> int:
+        """How many feature vectors did not fit the noise's coordinates and were clipped."""
+        return int(getattr(self._collector, "clipped", 0))
+
+    def _enter(self, event: Event) -> None:
+        if self.batch < len(self.plan.ends) or self.plan.continues:  # else it is never released, and so not kept
+            self._collector.count(event._replace(features=self.plan.event(event.features)))
+
+    def _mechanism(self) -> Any:
+        epoch = self.plan.epoch_of(self.batch)
+        mechanism = self.plan.mechanism(epoch, self.source)
+        if self._stream is not None and self.batch > epoch.first:
+            mechanism.state = self._stream
+        return epoch, mechanism
+
+    def close(self) -> tuple[Release, Self]:
+        self._expect_due()
+        epoch, mechanism = self._mechanism()
+        after: Self = self.plan.book(self.source)
+        after._collector = self._collector.copy()
+        released = self.plan.published(epoch, mechanism.release(after._collector))
+        after.round, after.batch, after._stream = self.round, self.batch + 1, mechanism.state
+        return Release(self.batch, released), after
+
+    def extended(self, plan: BatchPlan) -> Self:
+        check.expect(self.plan.goes_on_in(plan), "plan", "another one", "to begin like the plan so far, and pay as it does")
+        after: Self = plan.book(self.source)  # type: ignore[assignment]
+        after.round, after.batch, after._stream = self.round, self.batch, self._stream
+        after._collector.restore(self._collector.state())
+        return after
+
+    def _parts(self) -> dict[str, Any]:
+        return {"collector": self._collector.state(), "stream": self._stream}
+
+    def _restore(self, stored: dict[str, Any]) -> None:
+        self._collector.restore(stored["collector"])
+        if stored["stream"] is not None and self.batch > 0:
+            template = self.plan.mechanism(self.plan.epoch_of(self.batch - 1), self.source).state
+            self._stream = packing.fitted(template, stored["stream"], grows=True)
+
+
+class RewardBook(Book):
+    """Every reward told at once by a law; see :class:`~adaprivate.mechanisms.plan.RewardPlan`. It never keeps a reward."""
+
+    tells = True
+
+    def __init__(self, plan: RewardPlan, source: Noise) -> None:
+        self.plan, self.source = plan, source
+        self._told: float | None = None
+        """What was told of the round just counted."""
+
+    @property
+    def due(self) -> bool:
+        return self._told is not None
+
+    def arrived(self, reward: float) -> float:
+        return Told(self.plan.law.tell(reward, self.source))
+
+    def _enter(self, event: Event) -> None:
+        self._told = event.reward if type(event.reward) is Told else self.arrived(check.reward(event.reward))
+
+    def close(self) -> tuple[Release, Self]:
+        self._expect_due()
+        after = self.plan.book(self.source)
+        after.round, after.batch = self.round, self.batch + 1
+        return Release(self.batch, np.array([self._told - self.plan.centre])), after
+
+    def _parts(self) -> dict[str, Any]:
+        return {"told": self._told}
+
+    def _restore(self, stored: dict[str, Any]) -> None:
+        self._told = stored["told"]
+
+
+class ArmBook(Book):
+    """Sums of rewards of each arm, seen through samples; see :class:`~adaprivate.mechanisms.plan.SamplingPlan`."""
+
+    def __init__(self, plan: SamplingPlan, source: Noise) -> None:
+        self.plan, self.source = plan, source
+        plan.refuse_exact_noise("arms")
+        self._sampler = ArmSampler(plan.arms, plan.variance, source)
+
+    @property
+    def due(self) -> bool:
+        return False
+
+    def _enter(self, event: Event) -> None:
+        self._sampler.add(event.features, event.reward)
+
+    def sample(self) -> Floats:
+        """A fresh sample around each arm's mean. Whoever shows what it decides pays for it."""
+        return self._sampler.samples()
+
+    def close(self) -> tuple[Release, Self]:
+        raise check.InputError("Expected a book of batches to close: this one is seen through samples.")
+
+    def _parts(self) -> dict[str, Any]:
+        return {"sums": self._sampler.state()}
+
+    def _restore(self, stored: dict[str, Any]) -> None:
+        self._sampler.restore(stored["sums"])

@@ -1,0 +1,89 @@
+"""Plain values and arrays as bytes and back: what books, learners and policies are stored as.
+
+Nothing but data is ever read back: no code, no types, no pickles. Floats return bit for bit; whole numbers of any size too.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from typing import Any
+
+import numpy as np
+
+from adaprivate import check
+from adaprivate.check import Array
+
+_MARK = "array"
+
+
+def to_bytes(value: Any) -> bytes:
+    """Nested dicts, lists and tuples of plain values and arrays, as bytes."""
+    return zlib.compress(json.dumps(_plain(value), allow_nan=True).encode(), 1)
+
+
+def from_bytes(data: bytes) -> Any:
+    """What :func:`to_bytes` took; tuples return as lists."""
+    try:
+        return _arrays(json.loads(zlib.decompress(data)))
+    except check.InputError:
+        raise
+    except Exception as error:  # whatever damaged bytes provoke in zlib, JSON or NumPy
+        raise check.InputError(f"Expected data to be what to_bytes wrote ({type(error).__name__}).") from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        if value.dtype == object:
+            return {_MARK: "whole", "shape": value.shape, "data": [int(entry) for entry in value.ravel()]}
+        kind = [[name, value.dtype[name].str] for name in value.dtype.names] if value.dtype.names else value.dtype.str
+        data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
+        return {_MARK: kind, "shape": value.shape, "data": data}
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        plain = {key: _plain(entry) for key, entry in value.items()}
+        return {_MARK: "dict", "data": [[key, entry] for key, entry in plain.items()]} if _MARK in plain else plain
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return value
+
+
+def _arrays(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_arrays(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    if _MARK not in value:
+        return {key: _arrays(entry) for key, entry in value.items()}
+    if value[_MARK] == "dict":  # one that has the mark among its own keys
+        return {key: _arrays(entry) for key, entry in value["data"]}
+    kind, shape = value[_MARK], tuple(value["shape"])
+    if kind == "whole":
+        return np.array([int(entry) for entry in value["data"]] or [0], dtype=object)[: len(value["data"])].reshape(shape)
+    dtype = np.dtype([(name, code) for name, code in kind], align=True) if isinstance(kind, list) else np.dtype(kind)
+    check.expect(not dtype.hasobject, "dtype", str(dtype), "to hold plain numbers")
+    return np.frombuffer(base64.b64decode(value["data"]), dtype).reshape(shape).copy()
+
+
+def fitted(template: Any, value: Any, *, grows: bool = False) -> Any:
+    """The stored value in the form of the template, nested tuples of arrays; what could not have come from it is refused.
+
+    Of an array the template fixes the dtype and the shape: compiled code trusts both. ``grows``: all but the first length.
+    """
+    if isinstance(template, tuple):
+        check.expect(isinstance(value, list) and len(value) == len(template), "stored part", type(value).__name__, "to fit")
+        items = [fitted(one, other, grows=grows) for one, other in zip(template, value, strict=True)]
+        return type(template)(*items) if hasattr(template, "_fields") else tuple(items)
+    if not isinstance(template, np.ndarray):
+        return type(template)(value)
+    stored: Array = value if isinstance(value, np.ndarray) else np.zeros(0)
+    same = stored.shape == template.shape or (grows and stored.ndim > 0 and stored.shape[1:] == template.shape[1:])
+    check.expect(
+        same and stored.dtype == template.dtype,
+        "stored array",
+        f"{stored.dtype}{stored.shape}",
+        f"to fit {template.dtype}{template.shape}",
+    )
+    return stored

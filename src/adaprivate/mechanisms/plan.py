@@ -1,0 +1,392 @@
+"""Plans: whom a policy protects, at which price, and what it releases of their rewards, when and with which noise.
+
+A plan is public and fixed before the first round. It is the only place that knows sensitivity, price and guarantee.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from adaprivate import check, mechanisms, privacy
+from adaprivate.check import Floats
+from adaprivate.mechanisms import laws, packing, units
+from adaprivate.mechanisms.arm_sampler import LARGEST, ArmSampler
+from adaprivate.mechanisms.book import ArmBook, RewardBook, SumBook
+from adaprivate.mechanisms.catalogue import Shape
+from adaprivate.mechanisms.contributions import EventCollector
+from adaprivate.mechanisms.history import Dense
+from adaprivate.mechanisms.laws import AdditiveLaw, GaussianLaw, RewardLaw
+from adaprivate.mechanisms.noise import Noise, Secure, Simulated, SimulatedReplicas
+from adaprivate.mechanisms.prefix import NoisyRows, PrefixSum, Strategy
+from adaprivate.mechanisms.units import EventUnit, Unit
+from adaprivate.privacy import Guarantee, Participation, Price
+from adaprivate.purposes import Purpose
+
+KEPT = (
+    "reward-range",
+    "feature-norm",
+    "one-batch",
+    "one-arm",
+    "public-schedule",
+    "released-schedule",
+    "catalogue",
+    "user-clip",
+    "user-batches",
+)
+"""The conditions that policies see to themselves, where a guarantee rests on them; the others are the caller's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(ABC):
+    """What every plan states.
+
+    ``delta``: where the guarantee is read. ``nominal_epsilon``: what a published calibration aims at, where that differs.
+    """
+
+    delta: float
+    nominal_epsilon: float | None = None
+
+    @property
+    @abstractmethod
+    def participation(self) -> Participation:
+        """How far one protected unit reaches, and what that rests on."""
+
+    @abstractmethod
+    def price(self, *, exact_noise: bool = False) -> Price:
+        """What one protected unit pays over the whole run; with exact noise, for its discretisation too."""
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What the guarantee rests on beside the participation's conditions."""
+        return ()
+
+    def refuse_exact_noise(self, policy: str) -> None:
+        """Raise if this plan has no exact noise."""
+        return
+
+    def end_of(self, batch: int) -> int | None:
+        """The round after which this batch is released; None if it is not, or at moments of the policy's own."""
+        return None
+
+    def guarantee(self, policy: str, *, exact_noise: bool = False) -> Guarantee:
+        """What the policy of this name promises; with simulated noise, what it would promise with exact, secret noise."""
+        if exact_noise:
+            self.refuse_exact_noise(policy)
+        own = ("exact-noise", "secret-noise") if exact_noise else ()
+        return privacy.guarantee(
+            self.price(exact_noise=exact_noise),
+            self.participation,
+            self.delta,
+            enforced=[name for name in (*KEPT, *own) if name in (*self.participation.conditions, *own)],
+            conditions=("exact-noise", *self.conditions),
+            nominal_epsilon=self.nominal_epsilon,
+            simulated=not exact_noise,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationPlan(Plan):
+    """The plan of a policy with releases of a kind of its own, whose noise can only be simulated.
+
+    ``paid``: its price. ``reach``: its participation. ``bound``: whether the price is only an upper bound. ``refusal``: the
+    setting that rules exact noise out (name, value, condition), where another value of it would not.
+    """
+
+    paid: Price
+    reach: Participation
+    bound: bool = False
+    refusal: tuple[str, object, str] | None = None
+
+    @property
+    def participation(self) -> Participation:
+        return self.reach
+
+    def price(self, *, exact_noise: bool = False) -> Price:
+        return self.paid
+
+    def refuse_exact_noise(self, policy: str) -> None:
+        check.expect(False, *(self.refusal or ("source", "Secure()", f"for a policy with exact noise, not {policy}")))
+
+    def guarantee(self, policy: str, *, exact_noise: bool = False) -> Guarantee:
+        statement = super().guarantee(policy, exact_noise=exact_noise)
+        return dataclasses.replace(statement, exact=False) if self.bound else statement
+
+
+class Epoch(NamedTuple):
+    """Batches ``first`` up to ``last`` (not included): one mechanism, independent of all others."""
+
+    first: int
+    last: int
+    strategy: Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchPlan(Plan):
+    """Sums of (reward - centre) x features over batches, released with noise when their last round is counted.
+
+    ``unit``: whom it protects. ``law``: its noise, ``noise_multiplier`` times what one unit can move. ``epochs``: how
+    batches share noise. ``ends``: the round after which each batch is released; further rounds are not.
+    ``decoded``: whether running sums are released, or every batch's row of C s as it is, scaled to columns of norm 1.
+    ``intercept``: whether 1 follows the features. ``shape``: coordinates in which the noise is round; ``catalogue``:
+    whether they come from a public catalogue. ``sampling_rate``: the probability with which a reward enters its batch,
+    ``sampling_exact`` whether its price is attained.
+    ``continues``: whether a longer plan may follow, so that what comes after the last batch is kept for its next one.
+    ``refusal``: the setting that rules exact noise out (name, value, condition).
+    """
+
+    dimension: int
+    ends: tuple[int, ...]
+    noise_multiplier: float
+    epochs: tuple[Epoch, ...]
+    unit: Unit = EventUnit()  # noqa: RUF009  # frozen and without state
+    law: AdditiveLaw = GaussianLaw()  # noqa: RUF009
+    centre: float = 0.0
+    decoded: bool = True
+    intercept: bool = False
+    shape: Shape | None = None
+    catalogue: bool = False
+    sampling_rate: float = 1.0
+    sampling_exact: bool = False
+    continues: bool = False
+    refusal: tuple[str, object, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.unit.participation.batches > 1:
+            check.expect(len(self.epochs) <= 1, "epochs", len(self.epochs), "<= 1 for a unit that enters several batches")
+        if self.sampling_rate != 1:
+            plain = self.unit == EventUnit() and self.law == GaussianLaw()
+            check.expect(plain, "sampling_rate", self.sampling_rate, "== 1 but for Gaussian noise on events")
+
+    @property
+    def participation(self) -> Participation:
+        base = self.unit.participation
+        return dataclasses.replace(base, conditions=(*base.conditions, "catalogue")) if self.catalogue else base
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        return ("secret-sample",) if self.sampling_rate < 1 else ()
+
+    def price(self, *, exact_noise: bool = False) -> Price:
+        if self.sampling_rate < 1:
+            return privacy.SampledGaussianPrice(self.noise_multiplier, self.sampling_rate, self.sampling_exact)
+        slack = max((self.mechanism(epoch, Secure()).slack for epoch in self.epochs if exact_noise), default=0.0)
+        attained = all(epoch.strategy.attained(self.unit.participation.batches) for epoch in self.epochs)
+        return self.law.price(self.noise_multiplier, slack, attained)
+
+    def refuse_exact_noise(self, policy: str) -> None:
+        if self.refusal is not None:
+            check.expect(False, *self.refusal)
+        check.expect(self.sampling_rate == 1, "sampling_rate", self.sampling_rate, "== 1 with exact noise")
+
+    def end_of(self, batch: int) -> int | None:
+        return self.ends[batch] if batch < len(self.ends) else None
+
+    def goes_on_in(self, longer: BatchPlan) -> bool:
+        """Whether a longer plan begins with this one, so that a book may go on under it."""
+        for field in dataclasses.fields(self):
+            one, other = getattr(self, field.name), getattr(longer, field.name)
+            if field.name == "shape" and one is not None and other is not None:
+                one, other = one.root.tobytes(), other.root.tobytes()
+            elif field.name == "ends":
+                other = other[: len(one)]
+            elif field.name == "epochs":
+                one = [(e.first, e.last, e.strategy.matrix().tobytes()) for e in one]
+                other = [(e.first, e.last, e.strategy.matrix().tobytes()) for e in other[: len(one)]]
+            if one != other:
+                return False
+        return True
+
+    @property
+    def size(self) -> int:
+        """The length of a release."""
+        return self.dimension + self.intercept
+
+    def event(self, features: Floats) -> Floats:
+        """What is summed up of these features."""
+        return np.append(features, 1.0) if self.intercept else features
+
+    def epoch_of(self, batch: int) -> Epoch:
+        """The epoch that this batch belongs to."""
+        return next(epoch for epoch in self.epochs if epoch.first <= batch < epoch.last)
+
+    def mechanism(self, epoch: Epoch, source: Noise, replicas: int = 1) -> PrefixSum:
+        """What releases the batches of an epoch, in coordinates where its noise is round (replicas side by side)."""
+        kind = PrefixSum if self.decoded else NoisyRows
+        built = kind(
+            epoch.strategy,
+            dimension=self.size * replicas,
+            noise_multiplier=self.noise_multiplier,
+            noise=source,
+            participation=self.unit.participation,
+            law=self.law,
+        )
+        built.coordinates = self.shape
+        return built
+
+    def collector(self, source: Noise) -> EventCollector:
+        """The sum of a batch, every unit kept within its reach."""
+        return self.unit.collector(self.size, noise=source, centre=self.centre, shape=self.shape)
+
+    def published(self, epoch: Epoch, released: Floats) -> Floats:
+        """What a mechanism released, as learners read it: back from round coordinates, rows scaled to columns of norm 1."""
+        scaled = released if self.decoded else released / epoch.strategy.sensitivity()
+        return scaled if self.shape is None else scaled @ self.shape.root.T
+
+    @property
+    def release_covariance(self) -> Floats:
+        """The covariance of the noise in any one release of rows, as learners read it."""
+        if not self.epochs:
+            return np.zeros((self.size, self.size))
+        row_std, reach = self.mechanism(self.epochs[0], Simulated(0)).row_std, self.epochs[0].strategy.sensitivity()
+        covariance = np.eye(self.size) if self.shape is None else self.shape.covariance
+        return np.asarray(row_std**2 * covariance / reach**2)
+
+    def noise_tables(self, seeds: Sequence[int]) -> Floats:
+        """The simulated noise of every release (seeds, batches, size), each seed's as if it were drawn alone."""
+        source = SimulatedReplicas([(seed, Purpose.NOISE) for seed in seeds])
+        rows: list[Floats] = []
+        for epoch in self.epochs:
+            mechanism = self.mechanism(epoch, source, len(seeds))
+            for _ in range(epoch.first, epoch.last):
+                noise = mechanism.release(np.zeros(mechanism.dimension)).reshape(len(seeds), self.size)
+                rows.append(noise if self.decoded else noise / epoch.strategy.sensitivity())
+        table = np.array(rows).reshape(len(rows), len(seeds), self.size).swapaxes(0, 1)
+        if self.shape is not None:
+            table = table @ self.shape.root.T
+        return np.ascontiguousarray(table if self.sampling_rate == 1 else table / self.sampling_rate)
+
+    def encoder(self) -> Floats:
+        """C of all batches, its columns of norm 1 at most: how their sums enter rows."""
+        C = np.zeros((len(self.ends), len(self.ends)))
+        for first, last, strategy in self.epochs:
+            C[first:last, first:last] = strategy.matrix() / strategy.sensitivity()
+        return C
+
+    def book(self, source: Noise) -> SumBook:
+        """An empty book with this source of noise."""
+        return SumBook(self, source)
+
+    def to_bytes(self) -> bytes:
+        """The whole plan: public."""
+        return packing.to_bytes(
+            {
+                "kind": "batch",
+                **{field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name not in _OWN},
+                "unit": [self.unit.name, dataclasses.asdict(self.unit)],  # type: ignore[call-overload]
+                "law": [self.law.name, dataclasses.asdict(self.law)],  # type: ignore[call-overload]
+                "shape": None if self.shape is None else self.shape.root,
+                "epochs": [(e.first, e.last, *_stored_strategy(e.strategy)) for e in self.epochs],
+            }
+        )
+
+
+_OWN = ("unit", "law", "shape", "epochs")
+
+
+def _stored_strategy(strategy: Strategy) -> tuple[str, Floats | None]:
+    """Its name, and its matrix where the name alone does not make it again; another than the default one is refused."""
+    if isinstance(strategy, Dense):
+        return Dense.name, strategy.matrix()
+    again = vars(mechanisms.strategy(strategy.name, strategy.steps))
+    same = all(name in again and np.array_equal(value, again[name]) for name, value in vars(strategy).items())
+    check.expect(same, "strategy", strategy.name, "to have its default parameters, to be stored")
+    return strategy.name, None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewardPlan(Plan):
+    """Every reward told with noise of its own as soon as it is known, by a law of that kind."""
+
+    law: RewardLaw
+    centre: float = 0.0
+
+    @property
+    def participation(self) -> Participation:
+        return privacy.told_rewards()
+
+    def price(self, *, exact_noise: bool = False) -> Price:
+        return self.law.price()
+
+    def end_of(self, batch: int) -> int:
+        return batch + 1
+
+    @property
+    def size(self) -> int:
+        """The length of a release."""
+        return 1
+
+    def book(self, source: Noise) -> RewardBook:
+        """An empty book with this source of noise."""
+        return RewardBook(self, source)
+
+    def to_bytes(self) -> bytes:
+        """The whole plan: public."""
+        law = [self.law.name, dataclasses.asdict(self.law)]  # type: ignore[call-overload]
+        plain = {"delta": self.delta, "nominal_epsilon": self.nominal_epsilon, "centre": self.centre}
+        return packing.to_bytes({"kind": "reward", **plain, "law": law})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SamplingPlan(Plan):
+    """Private by sampling: for every choice, a sample around the mean reward of each of ``arms`` arms.
+
+    ``mu``: what the samples of ``rounds`` rounds cost a reward at most. ``variance``: c of their law, see
+    :class:`~adaprivate.mechanisms.arm_sampler.ArmSampler`. ``most_pulls``: a bound on the pulls of an arm before the last.
+    """
+
+    arms: int
+    rounds: int
+    mu: float
+    variance: float
+    most_pulls: float
+
+    @property
+    def participation(self) -> Participation:
+        return privacy.arm_events()
+
+    def price(self, *, exact_noise: bool = False) -> Price:
+        slack = ArmSampler(self.arms, self.variance, Secure()).slack(self.rounds) if exact_noise else 0.0
+        return privacy.GaussianPrice(self.mu, slack, exact=False)
+
+    def refuse_exact_noise(self, policy: str) -> None:
+        most = LARGEST / (self.most_pulls + 1)
+        fits = self.variance < most
+        check.expect(fits, "variance", self.variance, f"< {most:.6g} for exact noise over {self.rounds} rounds")
+        ArmSampler(self.arms, self.variance, Secure())
+
+    def book(self, source: Noise) -> ArmBook:
+        """An empty book with this source of noise."""
+        return ArmBook(self, source)
+
+    def to_bytes(self) -> bytes:
+        """The whole plan: public."""
+        return packing.to_bytes({"kind": "sampling", **dataclasses.asdict(self)})
+
+
+def plan_from_bytes(data: bytes) -> BatchPlan | RewardPlan | SamplingPlan:
+    """The plan that ``to_bytes`` wrote."""
+    stored = packing.from_bytes(data)
+    known = isinstance(stored, dict) and stored.get("kind") in ("batch", "reward", "sampling")
+    check.expect(known, "data", "something else", "to be a plan")
+    kind = stored.pop("kind")
+    if kind == "sampling":
+        return SamplingPlan(**stored)
+    name, options = stored["law"]
+    law = laws.named(name)(**options)
+    if kind == "reward":
+        return RewardPlan(**{**stored, "law": law})
+    unit_name, unit_options = stored["unit"]
+    epochs = [
+        Epoch(first, last, mechanisms.strategy(name, last - first) if matrix is None else Dense(matrix))
+        for first, last, name, matrix in stored["epochs"]
+    ]
+    own = {"law": law, "unit": units.named(unit_name)(**unit_options), "epochs": tuple(epochs)}
+    shape = None if stored["shape"] is None else Shape(stored["shape"])
+    refusal = None if stored["refusal"] is None else tuple(stored["refusal"])
+    return BatchPlan(**{**stored, **own, "shape": shape, "ends": tuple(stored["ends"]), "refusal": refusal})

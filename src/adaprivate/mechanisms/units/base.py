@@ -1,0 +1,37 @@
+"""What a unit of privacy is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
+
+from adaprivate.check import Floats
+from adaprivate.mechanisms.contributions import Coordinates, EventCollector
+from adaprivate.mechanisms.noise import Noise
+from adaprivate.privacy import Participation
+
+
+class Event(NamedTuple):
+    """One round as a book takes it: private, for it holds a reward."""
+
+    round: int
+    features: Floats
+    reward: float
+    user: str | None = None
+
+
+class Unit(ABC):
+    """Whom a plan protects."""
+
+    name: ClassVar[str]
+    needs_user: ClassVar[bool] = False
+    """Whether every event must say whose it is."""
+
+    @property
+    @abstractmethod
+    def participation(self) -> Participation:
+        """How far one unit reaches."""
+
+    @abstractmethod
+    def collector(self, dimension: int, *, noise: Noise, centre: float, shape: Coordinates | None) -> EventCollector:
+        """A sum of events that keeps every unit within this reach."""

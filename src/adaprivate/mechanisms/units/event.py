@@ -1,0 +1,79 @@
+"""One reward as the unit: it enters one batch, and moves its sum by at most 1."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from adaprivate import check, privacy
+from adaprivate.check import Array
+from adaprivate.mechanisms.contributions import Contribution, Coordinates, EventCollector
+from adaprivate.mechanisms.noise import Noise
+from adaprivate.mechanisms.units.base import Event, Unit
+from adaprivate.privacy import Participation
+
+
+class EventSum(EventCollector):
+    """The sum over one batch of events, for event-level privacy."""
+
+    def __init__(self, dimension: int, *, noise: Noise, centre: float = 0.0, shape: Coordinates | None = None) -> None:
+        self._contribution = Contribution(dimension, noise, centre, shape)
+        self.exact, self.coordinates = noise.exact, shape
+        self._total = self._contribution.zero()
+
+    def add(self, features: object, reward: object) -> None:
+        """Count one event."""
+        self._total = self._total + self._contribution(features, reward)
+
+    def count(self, event: Event) -> bool:
+        self.add(event.features, event.reward)
+        return True
+
+    def copy(self) -> Self:
+        twin = copy(self)
+        twin._total, twin._contribution = self._total.copy(), copy(self._contribution)
+        return twin
+
+    def take(self) -> Array:
+        """The batch's sum, ready for ``release``; the next batch starts empty."""
+        total, self._total = self._total, self._contribution.zero()
+        return total
+
+    def state(self) -> Array:
+        return self._total.copy()
+
+    def restore(self, state: Array) -> None:
+        check.expect(np.shape(state) == self._total.shape, "state.shape", np.shape(state), f"== {self._total.shape}")
+        self._total = np.array(state, dtype=self._total.dtype)
+
+    @property
+    def enforces(self) -> tuple[str, ...]:
+        return self._contribution.enforces
+
+    def reach(self, neighbours: str) -> Participation:
+        return privacy.events()
+
+    @property
+    def clipped(self) -> int:
+        """How many feature vectors were too long and were clipped."""
+        return self._contribution.clipped
+
+
+@dataclass(frozen=True)
+class EventUnit(Unit):
+    """The value of any one reward."""
+
+    name: ClassVar[str] = "event"
+
+    @property
+    def participation(self) -> Participation:
+        return privacy.events()
+
+    def collector(self, dimension: int, *, noise: Noise, centre: float, shape: Coordinates | None) -> EventSum:
+        return EventSum(dimension, noise=noise, centre=centre, shape=shape)
+
+
+UNIT = EventUnit

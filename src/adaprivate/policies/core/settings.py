@@ -1,0 +1,78 @@
+"""What every policy's settings share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from adaprivate import check
+from adaprivate.check import Floats
+from adaprivate.mechanisms.plan import Plan
+from adaprivate.privacy import Guarantee
+
+State = TypeVar("State", bound=tuple[Any, ...])
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicySettings:
+    """How a policy is described: public, frozen, checked when it is made.
+
+    A subclass says how its compiled state starts and, if it is private, what its plan is.
+    """
+
+    name: ClassVar[str]
+    private: ClassVar[bool] = True
+    """Whether the policy has a guarantee."""
+    fixed_arms: ClassVar[bool] = False
+    """Whether the candidates of every round are the unit vectors, one for each arm."""
+    least_dimension: ClassVar[int] = 1
+
+    dimension: int
+    rounds: int
+
+    def __post_init__(self) -> None:
+        check.whole("dimension", self.dimension, at_least=self.least_dimension)
+        check.whole("rounds", self.rounds, at_least=1)
+
+    @property
+    def missing(self) -> float:
+        """What a reward that never came counts as: public."""
+        return float(getattr(self, "centre", 0.0))
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """Whom the policy protects, and how; None for one without privacy."""
+        return None
+
+    def guarantee(self, *, exact_noise: bool = False) -> Guarantee | None:
+        """What the policy promises; None for a policy without privacy."""
+        unit = getattr(self.plan, "unit", None)
+        if unit is not None and unit.needs_user:
+            check.expect(False, "unit", unit.name, "to be one that a policy enforces: decisions do not say whose they are")
+        return None if self.plan is None else self.plan.guarantee(self.name, exact_noise=exact_noise)
+
+    def noise_tables(self, seeds: Sequence[int]) -> Floats:
+        """The privacy noise of every release in simulation, for each seed; by default there is none."""
+        return np.zeros((len(seeds), 0, self.dimension))
+
+    def released(self, state: Any) -> Floats:
+        """All that a compiled state has let anyone see of rewards, as of its last release; of old ones what it remembers.
+
+        :mod:`adaprivate.testing` watches it: whatever choices use of rewards must be a function of this.
+        """
+        if not hasattr(state, "book"):
+            raise TypeError(f"{type(self).__name__} does not say what its state has released")
+        released: Floats = state.book.released
+        return released
+
+    def blank(self, kind: type[State], **parts: Any) -> State:
+        """A compiled state of these parts, and of a vector of zeros for every other."""
+        return kind(**{name: np.zeros(self.dimension) for name in kind._fields} | parts)  # type: ignore[attr-defined]
+
+    def start(self, noise: Floats) -> Any:
+        """The compiled state before the first round, given the noise of one seed."""
+        raise TypeError(f"{type(self).__name__} does not say how it starts")

@@ -1,0 +1,1 @@
+"""A policy in use: it decides, learns, is saved and loaded, from many threads."""

@@ -1,0 +1,226 @@
+"""What counts rounds and chooses inside a policy: compiled code with simulated noise, or a book with exact noise."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from adaprivate import check
+from adaprivate.check import Floats
+from adaprivate.compiled import Streams, bound
+from adaprivate.mechanisms import Secure, packing
+from adaprivate.mechanisms.book import ArmBook, Book, Release
+from adaprivate.mechanisms.plan import plan_from_bytes
+from adaprivate.mechanisms.units import Event
+from adaprivate.policies.core.propensities import Propensities, choice_probabilities
+from adaprivate.runtime.learner import Learner, choose, learn, learn_and_choose
+
+
+class Engine(ABC):
+    """Counts rounds in order, and chooses. ``settings`` may be replaced by longer ones when a plan runs out."""
+
+    fused: ClassVar[bool] = False
+    """Whether :meth:`count_and_choose` is one step, and leaves everything as it was where a candidate is not finite."""
+    settings: Any
+    plan: Any
+    source: Secure | None
+    rng: Streams
+
+    def __init__(self) -> None:
+        self._action = np.zeros(1, dtype=np.int64)
+
+    @property
+    @abstractmethod
+    def state(self) -> Any:
+        """The compiled state: with exact noise the learner's, which is public; simulated, everything."""
+
+    def arrived(self, reward: float) -> float:
+        """What may wait for its round in place of this reward."""
+        return reward
+
+    @abstractmethod
+    def count(self, number: int, features: Floats, reward: float) -> None:
+        """Count a round, and release its batch if it is the last of it."""
+
+    def count_and_choose(self, features: Floats, reward: float, candidates: Floats) -> tuple[int, int]:
+        """Count a round and choose in one step, where that is ``fused``."""
+        raise TypeError(f"{type(self).__name__} takes two steps")
+
+    def choose(self, candidates: Floats) -> tuple[int, int]:
+        """The choice among ``candidates`` (K, d), clipped in place, and how many were clipped (-1: one is not finite)."""
+        clipped = self.choose_many(candidates[None], self._action)
+        return int(self._action[0]), clipped
+
+    def choose_many(self, candidates: Floats, actions: Any) -> int:
+        """A choice for each of ``candidates`` (n, K, d), clipped in place; how many were clipped, or -1."""
+        return choose(self.state, candidates, self.rng, actions)
+
+    def propensities(self, candidates: Floats, draws: int) -> Propensities:
+        """The probability of each of ``candidates`` (n, K, d)."""
+        return choice_probabilities(self.state, candidates, draws=draws)
+
+    @abstractmethod
+    def extend(self) -> None:
+        """Plan further: the plan's last round has been counted."""
+
+    @abstractmethod
+    def parts(self) -> dict[str, Any]:
+        """Everything, for storage: private."""
+
+    @abstractmethod
+    def restore(self, stored: dict[str, Any]) -> None:
+        """Take over what :meth:`parts` gave."""
+
+    @abstractmethod
+    def warm_up(self, candidates: Floats) -> None:
+        """Compile what these candidates will need, or fetch it from the cache; nothing is counted or chosen."""
+
+
+PLANNED = ("noise", "ends", "encoder", "decoder", "influence", "relevance", "drift", "widths")
+"""The fields of states that a plan fills in for all its batches."""
+
+
+def grown(longer: Any, state: Any) -> Any:
+    """The state of a shorter plan with room for the batches of this one, and what it plans for them."""
+    if hasattr(longer, "learner"):
+        return type(longer)(*(grown(one, other) for one, other in zip(longer, state, strict=True)))
+    kept = {}
+    for field in longer._fields:
+        new, old = getattr(longer, field), getattr(state, field)
+        if field not in PLANNED:
+            new[tuple(slice(length) for length in old.shape)] = old
+        kept[field] = new
+    return type(longer)(**kept)
+
+
+class SimulatedEngine(Engine):
+    """Everything compiled, noise drawn from the seed beforehand: protects nobody."""
+
+    fused = True
+    source = None
+
+    def __init__(self, settings: Any, seed: int, rng: Streams) -> None:
+        super().__init__()
+        self.settings, self.plan, self.seed, self.rng = settings, settings.plan, seed, rng
+        self._state = self._started()
+        self._learn: Callable[..., Any] | None = None
+        self._step: Callable[..., Any] | None = None
+
+    def _started(self) -> Any:
+        return self.settings.start(self.settings.noise_tables([self.seed])[0])
+
+    @property
+    def state(self) -> Any:
+        return self._state
+
+    def count(self, number: int, features: Floats, reward: float) -> None:
+        if self._learn is None:
+            self._learn = bound(learn, self._state, features, 0.0, self.rng)
+        self._learn(self._state, features, reward, self.rng)
+
+    def count_and_choose(self, features: Floats, reward: float, candidates: Floats) -> tuple[int, int]:
+        if self._step is None:
+            self._step = bound(learn_and_choose, self._state, features, 0.0, candidates, self.rng, self._action)
+        clipped = self._step(self._state, features, reward, candidates, self.rng, self._action)
+        return int(self._action[0]), clipped
+
+    def extend(self) -> None:
+        self.settings = self.settings.extended()
+        self.plan = self.settings.plan
+        self._state = grown(self._started(), self._state)
+
+    def parts(self) -> dict[str, Any]:
+        return {"state": self._state, "rng": self.rng, "seed": self.seed}
+
+    def restore(self, stored: dict[str, Any]) -> None:
+        self._state = packing.fitted(self._state, stored["state"])
+        self.rng = packing.fitted(self.rng, stored["rng"])
+
+    def warm_up(self, candidates: Floats) -> None:
+        features = candidates[0].copy()
+        self._step = bound(learn_and_choose, self._state, features, 0.0, candidates, self.rng, self._action)
+        self._learn = bound(learn, self._state, features, 0.0, self.rng)
+        bound(choose, self._state, candidates[None], self.rng, self._action)
+
+
+class ExactEngine(Engine):
+    """A public learner and a private book: for real people's data."""
+
+    def __init__(self, settings: Any, source: Secure, rng: Streams, before_noise: Callable[[], None]) -> None:
+        super().__init__()
+        plan = settings.plan
+        if plan is None:
+            check.expect(False, "source", "Secure()", f"for a policy with exact noise, not {settings.name}")
+        settings.guarantee(exact_noise=True)  # raises where the grid of exact noise would show
+        self.settings, self.plan, self.source = settings, plan, source
+        self.learner = Learner(settings.learner(), rng)
+        self.book: Book = plan.book(source)
+        self._before_noise = before_noise
+        self._closed: tuple[Release, Book] | None = None
+        """A release that is not yet read, and the book after it."""
+
+    @property
+    def rng(self) -> Streams:  # type: ignore[override]
+        return self.learner.rng
+
+    @property
+    def state(self) -> Any:
+        return self.learner.state
+
+    def arrived(self, reward: float) -> float:
+        if self.book.tells:
+            self._before_noise()
+        return self.book.arrived(reward)
+
+    def count(self, number: int, features: Floats, reward: float) -> None:
+        if self.book.round == number:  # else an interruption came after this step, and so below
+            if self.book.tells:
+                self._before_noise()
+            self.book.add(Event(number, features, reward))
+        if self.learner.done[0] == number:
+            self.learner.counted(features)
+        while self.book.due or self._closed is not None:
+            if self._closed is None:
+                self._before_noise()
+                self._closed = self.book.close()  # one step: whatever interrupts, nobody sees two releases of a batch
+            release, after = self._closed
+            if self.learner.done[1] == release.batch:
+                self.learner.read(release)
+            self.book, self._closed = after, None
+
+    def choose_many(self, candidates: Floats, actions: Any) -> int:
+        if not isinstance(self.book, ArmBook):
+            return self.learner.choose(candidates, actions)
+        self._before_noise()
+        actions[0] = self.settings.exact_choice(self.learner.state, self.book)
+        return 0
+
+    def extend(self) -> None:
+        longer = self.settings.extended()
+        self.book = self.book.extended(longer.plan)
+        self.learner.state = grown(longer.learner(), self.learner.state)
+        self.settings, self.plan = longer, longer.plan
+
+    def parts(self) -> dict[str, Any]:
+        stored = {"plan": self.plan.to_bytes(), "learner": self.learner.to_bytes(), "book": self.book.to_bytes()}
+        return {name: np.frombuffer(data, dtype=np.uint8) for name, data in stored.items()}
+
+    def restore(self, stored: dict[str, Any]) -> None:
+        self.plan = plan_from_bytes(stored["plan"].tobytes())
+        self.settings.__dict__["plan"] = self.plan  # as it was, whatever these settings would plan today
+        self.learner = self.learner.restored(stored["learner"].tobytes())
+        kind = type(self.plan.book(self.source))
+        self.book = kind.from_bytes(stored["book"].tobytes(), self.plan, self.source)
+        self.learner.done[:] = self.book.round, self.book.batch
+
+    def warm_up(self, candidates: Floats) -> None:
+        twin = self.learner.copy()
+        twin.counted(candidates[0].copy())
+        if isinstance(self.book, ArmBook):
+            self.settings.exact_choice(twin.state, self.plan.book(self.source))
+        else:
+            twin.choose(candidates[None].copy(), np.zeros(1, dtype=np.int64))
+            twin.read(Release(0, np.zeros(self.plan.size)))

@@ -1,0 +1,42 @@
+"""Policies by name, and from files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from adaprivate import check, policies
+from adaprivate.mechanisms import Secure
+from adaprivate.runtime.files import Lease
+from adaprivate.runtime.policy import Policy
+from adaprivate.runtime.saving import restored, unpacked
+
+
+def policy(
+    name: str,
+    *,
+    seed: int | None = None,
+    source: Secure | None = None,
+    reward_window: int = 0,
+    propensities: bool = False,
+    **options: Any,
+) -> Policy:
+    """A policy by name. Give ``seed=`` for simulation, or ``source=Secure()`` for real people's data."""
+    settings = policies.settings(name, options)
+    return Policy(settings, seed=seed, source=source, reward_window=reward_window, propensities=propensities)
+
+
+def load(path: str | Path) -> Policy:
+    """The policy that :meth:`Policy.save` wrote, ready to continue; with exact noise, by one process only."""
+    target = Path(path)
+    try:
+        stored = unpacked(target.read_bytes())
+        loaded: Policy = restored(Policy, stored)
+    except check.InputError as error:
+        raise check.InputError(f"Expected path={str(path)!r} to be a saved policy: {error}") from None
+    except OSError as error:
+        raise check.InputError(f"Expected path={str(path)!r} to be a saved policy ({type(error).__name__}).") from None
+    if loaded.source is not None:
+        loaded._lease = Lease(target.resolve(), str(stored["saved"]))
+        loaded._lease.take("the process that loaded it")
+    return loaded

@@ -1,0 +1,361 @@
+"""A policy in use: decide, learn, save, load."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from typing import Any
+
+import numpy as np
+
+from adaprivate import check
+from adaprivate.check import Floats
+from adaprivate.compiled import streams
+from adaprivate.mechanisms import Secure
+from adaprivate.mechanisms.book import Book
+from adaprivate.mechanisms.plan import SamplingPlan
+from adaprivate.policies.core.propensities import Propensities
+from adaprivate.privacy import Guarantee
+from adaprivate.purposes import Purpose
+from adaprivate.runtime.decisions import Decision, Open, Origin, RewardRefusedError, life_and_round
+from adaprivate.runtime.engines import Engine, ExactEngine, SimulatedEngine
+from adaprivate.runtime.files import Lease
+from adaprivate.runtime.keeping import Kept
+from adaprivate.runtime.learner import LONGEST, Learner
+
+
+class Policy(Kept):
+    """A policy that decides and learns, one round after another. Every public method may be called from many threads.
+
+    Made by :func:`policy` with either ``seed`` (simulated noise, for experiments) or ``source=Secure()`` (exact noise from
+    the operating system, for real people's data). A decision may be rewarded until ``reward_window`` more have been made
+    after it and another is asked for; rewards that are missing count as a public constant. Rounds are counted, and batches
+    released, when a decision is asked for, or by :meth:`advance` and :meth:`finish`: never because a reward came.
+    ``propensities``: whether every decision shall say how likely it was.
+    """
+
+    def __init__(
+        self,
+        settings: Any,
+        *,
+        seed: int | None = None,
+        source: Secure | None = None,
+        reward_window: int = 0,
+        propensities: bool = False,
+    ) -> None:
+        check.expect((seed is None) != (source is None), "seed", seed, "or source=Secure() to be given, and not both")
+        self.reward_window = check.whole("reward_window", reward_window, at_least=0)
+        self.logs_propensities = bool(propensities)
+        self._arms = np.eye(settings.dimension) if settings.fixed_arms else None
+        """The candidates of every round, for a policy on fixed arms."""
+        if self._arms is not None:  # their pre-pulls and first pulls are counted by learned rounds
+            check.expect(reward_window == 0, "reward_window", reward_window, f"== 0 for {settings.name}, a policy on arms")
+        if propensities:
+            _expect_public_choice(settings)
+        self._dimension: int = settings.dimension
+        self._missing: float = settings.missing
+        self._lock = threading.RLock()
+        self.clipped = 0
+        """How many feature vectors were longer than 1 and were clipped."""
+        self.decided = 0
+        """How many decisions have been made."""
+        self.round = 0
+        """How many rounds have been counted."""
+        self.version = 0
+        """How many batches have been released."""
+        self._open: dict[int, Open] = {}
+        """The decisions not yet counted, by their rounds, oldest first."""
+        self._process = os.getpid()
+        self._busy = False
+        self._lease: Lease | None = None
+        """That of the file last saved or loaded, for exact noise."""
+        own = secrets.randbits(128) if seed is None else check.whole("seed", seed, at_least=0)
+        rng = streams(own, Purpose.EXPLORATION, Purpose.CHOICE)
+        self._origin = Origin(secrets.token_hex(6), secrets.token_bytes(16))
+        self._engine: Engine
+        if source is not None:
+            check.expect(type(source) is Secure, "source", type(source).__name__, "to be Secure itself")
+            self._engine = ExactEngine(settings, source, rng, self._claim)
+        else:
+            self._engine = SimulatedEngine(settings, own, rng)
+        self._look_ahead()
+
+    # --- what may be asked --------------------------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> Any:
+        """The settings, with as many rounds as are planned by now."""
+        return self._engine.settings
+
+    @property
+    def source(self) -> Secure | None:
+        """The source of exact noise; None where noise is simulated."""
+        return self._engine.source
+
+    @property
+    def state(self) -> Any:
+        """The compiled state. With exact noise it is the learner's and public; simulated, it holds rewards too."""
+        return self._engine.state
+
+    @property
+    def learner(self) -> Learner:
+        """The public part of a policy with exact noise."""
+        self._expect_exact("learner")
+        return self._engine.learner  # type: ignore[attr-defined, no-any-return]
+
+    @property
+    def book(self) -> Book:
+        """The private part of a policy with exact noise."""
+        self._expect_exact("book")
+        return self._engine.book  # type: ignore[attr-defined, no-any-return]
+
+    def _expect_exact(self, part: str) -> None:
+        check.expect(isinstance(self._engine, ExactEngine), part, None, "to be asked of a policy with source=Secure()")
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """What this policy promises, and what that rests on; None when it is not private."""
+        if self.source is None:
+            simulated: Guarantee | None = self.settings.guarantee()
+            return simulated
+        exact: Guarantee = self._engine.plan.guarantee(self.settings.name, exact_noise=True)
+        return exact
+
+    @property
+    def open_decision(self) -> Decision | None:
+        """The oldest decision whose reward can still be learned."""
+        with self._lock:
+            return next((entry.decision for entry in self._open.values()), None)
+
+    # --- deciding -----------------------------------------------------------------------------------------------------
+
+    def decide(self, candidates: object, *, propensity: bool | None = None) -> Decision:
+        """Choose one of the rows of ``candidates`` (K, dimension). Rounds whose window has passed are counted first.
+
+        ``propensity``: whether the decision shall say how likely it was; by default as the policy was made.
+        """
+        offered = self._offered(candidates, 2)
+        asked = self.logs_propensities if propensity is None else propensity
+        if asked:
+            _expect_public_choice(self.settings)
+        with self._lock:
+            self._expect_alone()
+            if self._arms is not None:
+                self._expect_arms(offered)
+            due = self.decided - self.reward_window - self.round
+            if asked or due != 1 or self.round == self._planned or not self._engine.fused:
+                self._expect_finite(offered, candidates)
+                self._count_until(self.decided - self.reward_window)
+                odds = self._probabilities(offered[None])[0] if asked else None
+                action, clipped = self._engine.choose(offered)
+            else:  # the usual case, in one compiled call: count the last round, then choose
+                odds = None
+                entry = self._open[self.round]
+                reward = self._missing if entry.reward is None else entry.reward
+                action, clipped = self._engine.count_and_choose(entry.features, reward, offered)
+                if clipped >= 0:
+                    self._counted()
+            if clipped < 0:
+                self._expect_finite(offered, candidates)
+            self.clipped += clipped
+            return self._made(action, offered[action], None if odds is None else float(odds[action]))
+
+    def decide_many(self, candidates: object, *, propensity: bool | None = None) -> list[Decision]:
+        """One choice for each of ``candidates`` (n, K, dimension), all made now, after the rounds that are due."""
+        offered = self._offered(candidates, 3)
+        if self._arms is not None:
+            check.expect(len(offered) == 1, "n", len(offered), "== 1 for a policy on arms: it learns between")
+        asked = self.logs_propensities if propensity is None else propensity
+        if asked:
+            _expect_public_choice(self.settings)
+        with self._lock:
+            self._expect_alone()
+            if self._arms is not None:
+                self._expect_arms(offered[0])
+            self._expect_finite(offered, candidates)
+            self._count_until(self.decided - self.reward_window)
+            odds = self._probabilities(offered) if asked else None
+            actions = np.zeros(len(offered), dtype=np.int64)
+            self.clipped += self._engine.choose_many(offered, actions)
+            return [
+                self._made(action, offered[n, action], None if odds is None else float(odds[n, action]))
+                for n, action in enumerate(actions.tolist())
+            ]
+
+    def consider(self, candidates: object) -> int:
+        """What would be chosen now. Rounds that are due are counted and random numbers used up; no decision is made."""
+        if self._arms is not None:
+            check.expect(False, "policy", self.settings.name, "not to be one on fixed arms: its draws are paid for")
+        offered = self._offered(candidates, 2)
+        with self._lock:
+            self._expect_finite(offered, candidates)
+            self._count_until(self.decided - self.reward_window)
+            return self._engine.choose(offered)[0]
+
+    def propensities(self, candidates: object, *, draws: int = 512) -> Propensities:
+        """The probability with which the next decision would choose each row of ``candidates``, and its standard error.
+
+        Like a decision it counts the rounds that are due first: rewards that come later for those are refused.
+        """
+        _expect_public_choice(self.settings)
+        offered = self._offered(candidates, 2)
+        with self._lock:
+            self._expect_finite(offered, candidates)
+            self._count_until(self.decided - self.reward_window)
+            found = self._engine.propensities(_clipped(offered[None]), check.whole("draws", draws, at_least=8))
+            return Propensities(found.probability[0], found.error[0])
+
+    def _probabilities(self, offered: Floats) -> Floats:
+        return self._engine.propensities(_clipped(offered), 512).probability
+
+    def _made(self, action: int, features: Floats, propensity: float | None) -> Decision:
+        number = self.decided
+        # tuple.__new__ is what Decision(...) does, in half the time
+        decision: Decision = tuple.__new__(Decision, (action, self.version, propensity, number, features, self._origin))
+        self._open[number] = Open(decision, features.copy())
+        self.decided = number + 1
+        return decision
+
+    # --- learning -----------------------------------------------------------------------------------------------------
+
+    def learn(self, decision: Decision | str, reward: float | bool | None) -> None:
+        """Tell the reward (0 to 1, or a bool) of an open decision, or of its token; ``None`` when there is none to come.
+
+        Nothing is counted or released by it: that happens with the next decision, or by :meth:`advance`.
+        """
+        if type(reward) is float and 0.0 <= reward <= 1.0:
+            value = reward
+        else:
+            value = self._missing if reward is None else check.reward(reward)
+        life, number = life_and_round(decision, self._origin)
+        with self._lock:
+            self._expect_alone()
+            entry = self._open.get(number)
+            if entry is None:
+                text = f"Expected decision.round={number} to be open: {self._which_are_open()}."
+                raise RewardRefusedError("late" if number < self.round else "lost", text)
+            if entry.decision.origin.life != life:
+                text = f"Expected decision.round={number} to be the one made since: its own was lost in a restart."
+                raise RewardRefusedError("lost", text)
+            if entry.reward is not None:
+                raise RewardRefusedError("repeated", f"Expected decision.round={number} to be learned once.")
+            entry.reward = self._engine.arrived(value)
+
+    def _which_are_open(self) -> str:
+        if not self._open:
+            return "none is"
+        rounds = f"round {self.round} is" if len(self._open) == 1 else f"rounds {self.round} to {self.decided - 1} are"
+        return f"{rounds} (reward_window={self.reward_window})"
+
+    def observe(self, features: object, reward: float | bool | None) -> None:
+        """Learn the reward of a decision that someone else made, from the features of what was chosen.
+
+        Call it for every such round, with ``None`` where no reward came: that a round took place is public.
+        """
+        check.expect(self._arms is None, "policy", self.settings.name, "not to be one on fixed arms: it chooses for itself")
+        check.expect(self.reward_window == 0, "reward_window", self.reward_window, "== 0 to observe others' decisions")
+        vector = check.floats("features", features, (self._dimension,))
+        vector, longer = _clipped(vector), float(vector @ vector) > LONGEST
+        with self._lock:
+            self._count_until(self.decided)
+            self.clipped += longer
+            self.learn(self._made(-1, vector, None), reward)  # refused or not, the round took place
+
+    def advance(self) -> None:
+        """Count the rounds whose reward window has passed, as the next decision would. When must not depend on rewards."""
+        with self._lock:
+            self._count_until(self.decided - self.reward_window)
+
+    def finish(self) -> None:
+        """Count every open decision now; those without a reward count as missing. When must not depend on rewards."""
+        with self._lock:
+            self._count_until(self.decided)
+
+    def _count_until(self, end: int) -> None:
+        self._expect_idle()
+        self._expect_alone()
+        self._busy = True
+        try:
+            self._count_rounds(end)
+        finally:
+            self._busy = False
+
+    def _count_rounds(self, end: int) -> None:
+        while self.round < end:
+            if self.round == self._planned:
+                self._engine.extend()
+                self._look_ahead()
+            if self.round + 1 == self._next_end:
+                self._claim()  # before anything changes: where it is refused, the round waits
+            number, entry = self.round, self._open[self.round]
+            reward = self._missing if entry.reward is None else entry.reward
+            if self._engine.fused:
+                self._counted()  # first: whatever fails below, no event is counted twice
+                self._engine.count(number, entry.features, reward)
+            else:  # knows itself what it has done of a round, and goes on from there
+                self._engine.count(number, entry.features, reward)
+                self._counted()
+
+    def _counted(self) -> None:
+        """One more round is counted."""
+        number = self.round
+        self.round = number + 1
+        self._open.pop(number, None)
+        while self._next_end is not None and self.round >= self._next_end:
+            self.version += 1
+            self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """When the next batch ends, and when the plan does."""
+        plan = self._engine.plan
+        self._next_end: int | None = None if plan is None else plan.end_of(self.version)
+        self._planned: int | None = getattr(self.settings, "planned", None)
+
+    # --- input --------------------------------------------------------------------------------------------------------
+
+    def _offered(self, candidates: object, axes: int) -> Floats:
+        """A copy of the candidates with this many axes; anything else is refused."""
+        try:
+            offered = np.array(candidates, np.float64, order="C")
+        except (TypeError, ValueError, OverflowError):
+            offered = check.floats("candidates", candidates, (None,) * (axes - 1) + (self._dimension,))
+        shape = offered.shape
+        if len(shape) != axes or shape[-1] != self._dimension or 0 in shape:
+            wanted = f"(K, {self._dimension}) with K >= 1" if axes == 2 else f"(n, K, {self._dimension}) with n, K >= 1"
+            check.expect(False, "candidates.shape", shape, f"== {wanted}")
+        return offered
+
+    def _expect_arms(self, offered: Floats) -> None:
+        """Raise unless these are the fixed arms, in a round that the policy was made for."""
+        if not np.array_equal(offered, self._arms):  # type: ignore[arg-type]
+            raise check.InputError(f"Expected candidates to be the {self._dimension} unit vectors: the arms are fixed.")
+        rounds = self.settings.rounds
+        check.expect(self.decided < rounds, "round", self.decided, f"< {rounds}, the rounds in its settings")
+
+    def _expect_finite(self, offered: Floats, candidates: object) -> None:
+        """Raise, naming the entry, if a candidate's norm is not a finite number."""
+        with np.errstate(over="ignore"):
+            if not ((offered * offered).sum(axis=-1) <= 1e300).all():
+                check.floats("candidates", candidates, offered.shape)
+                raise check.InputError("Expected candidates to have norms <= 1e150.")
+
+    # --- keeping ------------------------------------------------------------------------------------------------------
+
+    def warm_up(self, candidates: int = 5) -> None:
+        """Compile now what the first decisions would wait for, or fetch it from the cache. Nothing else changes."""
+        count = self._dimension if self._arms is not None else check.whole("candidates", candidates, at_least=1)
+        with self._lock:
+            self._engine.warm_up(np.eye(count, self._dimension))
+
+
+def _expect_public_choice(settings: Any) -> None:
+    """Raise where a choice is itself the noise: its probabilities would tell the rewards."""
+    released = not isinstance(settings.plan, SamplingPlan)
+    check.expect(released, "policy", settings.name, "to choose by what it released, for its probabilities to be public")
+
+
+def _clipped(vectors: Floats) -> Floats:
+    """The vectors, those longer than 1 scaled to norm 1, as decisions clip them."""
+    square = (vectors * vectors).sum(axis=-1, keepdims=True)
+    return np.asarray(np.where(square > LONGEST, vectors / np.sqrt(np.maximum(square, 1e-300)), vectors))

@@ -1,0 +1,404 @@
+"""Mistakes in the real source that tests must notice: file, exact old text, new text, why, and who must notice."""
+
+from typing import NamedTuple
+
+SOURCES = ("tests/conformance/test_exact_sources.py",)
+SUITE = "tests/conformance/test_policies.py"
+
+
+class Mutation(NamedTuple):
+    """``tests``: files, or (file, expression for -k); one of them must fail."""
+
+    file: str
+    old: str
+    new: str
+    why: str
+    tests: tuple = SOURCES
+
+
+def suite(expression):
+    """The conformance suite on what fits this expression."""
+    return ((SUITE, expression),)
+
+
+EXACT = suite("(adaprivate-ts-1 or noise-aware-ts) and exact-releases")
+SAME = suite("(adaprivate-ts-1 or noise-aware-ts or noise-aware-ucb) and (compiled-releases or releases-come)")
+PLAN, BOOK, NOISE = "mechanisms/plan.py", "mechanisms/book.py", "mechanisms/noise.py"
+PREFIX, EVENT, CONTRIBUTIONS = "mechanisms/prefix.py", "mechanisms/units/event.py", "mechanisms/contributions.py"
+POLICY, ENGINES, FILES = "runtime/policy.py", "runtime/engines.py", "runtime/files.py"
+BOOKS, SAMPLING = "policies/core/books.py", "policies/arms/sampling.py"
+
+MUTATIONS = [
+    # --- where noise comes from -----------------------------------------------------------------------------------------
+    Mutation(
+        SAMPLING,
+        "return int(arm) if arm >= 0 else int(np.argmax(book.sample()))",
+        "return int(arm) if arm >= 0 else int(np.argmax(np.array(book._sampler._sums) / 2**20 / (learner.pulls + 1.0)"
+        " + learner.spread * np.random.default_rng().standard_normal(len(learner.pulls))))",
+        "production arms chosen by floating-point samples",
+    ),
+    Mutation(
+        ENGINES,
+        "        if not isinstance(self.book, ArmBook):\n            return self.learner.choose(candidates, actions)",
+        "        if isinstance(self.book, ArmBook):\n            self._before_noise()\n"
+        "            theta = np.array(self.book._sampler._sums) / 2**20 / (self.state.pulls + 1.0)\n"
+        "            from adaprivate.compiled import normal\n"
+        "            theta = theta + self.state.spread * [normal(self.rng, 0) for _ in theta]\n"
+        "            arm = int(self.settings.exact_choice(self.state, self.plan.book(self.source)))\n"
+        "            actions[0] = int(np.argmax(theta)) if arm >= 0 else 0\n            return 0\n"
+        "        if not isinstance(self.book, ArmBook):\n            return self.learner.choose(candidates, actions)",
+        "production arms on the compiled path, its seeded stream instead of exact noise",
+    ),
+    Mutation(
+        NOISE,
+        "    def gaussian(self, values: Array, scale: float | Floats) -> Floats:\n"
+        "        return _add(values, scale, _gaussian_sampler)",
+        "    def gaussian(self, values: Array, scale: float | Floats) -> Floats:\n"
+        "        rng, size = np.random.default_rng(), np.shape(values)\n"
+        "        return np.asarray(values / 2**NOISE_BITS, np.float64) + scale * rng.standard_normal(size)",
+        "secure noise from NumPy",
+    ),
+    Mutation(
+        NOISE,
+        "        for place, draw in zip(places, sampler(grid_scale, len(places))([0] * len(places)), strict=True):",
+        "        drawn = np.rint(grid_scale * np.random.default_rng().standard_normal(len(places)))\n"
+        "        for place, draw in zip(places, [int(one) for one in drawn], strict=True):",
+        "the exact sampler by-passed with rounded floats",
+    ),
+    Mutation(
+        NOISE,
+        "return _add(values, scale, _laplace_sampler)",
+        "return _add(values, scale, _gaussian_sampler)",
+        "the wrong law",
+    ),
+    Mutation(
+        NOISE,
+        "return draws * discrete_gaussian_distance(check.real",
+        "return discrete_gaussian_distance(check.real",
+        "slack of one draw for all",
+    ),
+    # --- what noise must cover ------------------------------------------------------------------------------------------
+    Mutation(
+        PREFIX,
+        "self.row_std = self.noise_multiplier * self.participation.change * reach * (1 + 2.0**-50)",
+        "self.row_std = self.noise_multiplier * self.participation.change * (1 + 2.0**-50)",
+        "noise that does not cover the strategy's sensitivity",
+    ),
+    Mutation(
+        "privacy/participation.py",
+        'check.real("feature_norm", feature_norm, above=0)\n    return Participation("event"',
+        'check.real("feature_norm", feature_norm, above=0) / 2\n    return Participation("event"',
+        "a reward's reach halved",
+        EXACT,
+    ),
+    Mutation(
+        "mechanisms/laws/gaussian.py",
+        "return GaussianPrice(1 / noise_multiplier, slack, attained)",
+        "return GaussianPrice(1 / noise_multiplier / 2**0.5, slack, attained)",
+        "a price off by sqrt 2",
+        EXACT,
+    ),
+    Mutation(
+        "policies/noise_aware/settings.py",
+        "return privacy.gaussian_sigma(self.epsilon, self.delta)",
+        "return privacy.gaussian_sigma(self.epsilon, self.delta) / 2**0.5",
+        "a calibration off by sqrt 2",
+        suite("noise-aware-greedy and calibrations"),
+    ),
+    Mutation("mechanisms/laws/gaussian.py", "return source.slack(scale, draws)", "return 0.0", "slack dropped"),
+    Mutation(PLAN, "slack = max((self.mechanism", "slack = min((self.mechanism", "the smallest slack of all epochs"),
+    Mutation(
+        PLAN,
+        "        if self.sampling_rate < 1:\n            return privacy.SampledGaussianPrice",
+        "        if self.sampling_rate < 0:\n            return privacy.SampledGaussianPrice",
+        "a price that forgets sampling",
+    ),
+    Mutation(
+        PLAN,
+        "ArmSampler(self.arms, self.variance, Secure()).slack(self.rounds) if exact_noise else 0.0",
+        "0.0",
+        "no slack for samples",
+    ),
+    Mutation(
+        "mechanisms/arm_sampler.py",
+        "scales = np.sqrt(self.variance * weights) * (1 + 2.0**-50)",
+        "scales = np.sqrt(self.variance) * np.ones(len(weights))",
+        "samples that do not widen with pulls",
+        suite("modified-thompson and exact-samples"),
+    ),
+    Mutation(
+        "mechanisms/arm_sampler.py",
+        "math.floor(check.reward(reward) * 2**EVENT_BITS)",
+        "math.floor(check.reward(reward) * 2 ** (EVENT_BITS + 1))",
+        "a reward counted for two",
+        suite("modified-thompson and exact-samples"),
+    ),
+    # --- what a sum holds -----------------------------------------------------------------------------------------------
+    Mutation(
+        EVENT,
+        "total, self._total = self._total, self._contribution.zero()",
+        "total = self._total",
+        "a batch that is never emptied",
+    ),
+    Mutation(
+        EVENT,
+        "self._total = self._total + self._contribution(features, reward)",
+        "self._total = self._total + 2 * self._contribution(features, reward)",
+        "an event counted twice",
+        EXACT,
+    ),
+    Mutation(
+        CONTRIBUTIONS,
+        "            x = x / norm\n"
+        "        if not self.exact:\n"
+        "            return (value - self.centre) * x\n"
+        "        integers = [int(entry) for entry in np.trunc(x * 2.0**EVENT_BITS)]\n"
+        "        while sum(entry * entry for entry in integers) > 4**EVENT_BITS:\n",
+        "        if not self.exact:\n"
+        "            return (value - self.centre) * x\n"
+        "        integers = [int(entry) for entry in np.trunc(x * 2.0**EVENT_BITS)]\n"
+        "        while False:\n",
+        "features not clipped",
+    ),
+    Mutation(
+        CONTRIBUTIONS,
+        "weight = math.floor(value * 2**_REWARD_BITS) - self._grid_centre",
+        "weight = math.floor(value * 2**_REWARD_BITS) - 2 * self._grid_centre",
+        "the centre taken off twice",
+        SAME,
+    ),
+    Mutation(
+        CONTRIBUTIONS,
+        "        if not self.exact:\n            return (value - self.centre) * x\n",
+        "        if not self.exact:\n            return value * x\n",
+        "the centre not taken off simulated sums",
+    ),
+    Mutation(
+        BOOK,
+        '        check.expect(event.round == self.round, "event.round", event.round, f"== {self.round}, the next one")\n',
+        "",
+        "a round that may be counted twice",
+    ),
+    Mutation(
+        BOOK,
+        '        check.expect(not self.due, "batch", self.batch, "to be closed before the next round is counted")\n',
+        "",
+        "a batch that goes on after its end",
+    ),
+    Mutation(
+        BOOK,
+        "after._collector = self._collector.copy()\n",
+        "after._collector = self._collector\n",
+        "closing that changes the book",
+    ),
+    Mutation(
+        BOOK,
+        "self.round == self.plan.ends[self.batch]",
+        "self.round + 1 == self.plan.ends[self.batch]",
+        "a batch released a round early",
+    ),
+    Mutation(
+        BOOK,
+        "return Told(self.plan.law.tell(reward, self.source))",
+        "return reward",
+        "a raw reward kept while it waits",
+    ),
+    Mutation(
+        BOOK,
+        "self._told = event.reward if type(event.reward) is Told else self.arrived(check.reward(event.reward))",
+        "self._told = event.reward",
+        "a raw reward kept in the book",
+    ),
+    Mutation(
+        BOOK,
+        "        if self.source.exact:\n            raise check.InputError(COPY_REFUSED)\n",
+        "",
+        "books that can be copied",
+    ),
+    Mutation(
+        PLAN,
+        "scaled = released if self.decoded else released / epoch.strategy.sensitivity()",
+        "scaled = released",
+        "rows published in another scale than learners read",
+        SAME,
+    ),
+    # --- simulation -----------------------------------------------------------------------------------------------------
+    Mutation(
+        BOOKS,
+        "book.sums[row, i] += weight * features[i]",
+        "book.sums[row, i] += 2.0 * weight * features[i]",
+        "an event counted twice in simulation",
+        SAME,
+    ),
+    Mutation(
+        BOOKS,
+        "book.released[i] = book.sums[0, i] + book.noise[batch, i]",
+        "book.released[i] = book.sums[0, i] + book.noise[max(batch - 1, 0), i]",
+        "the noise of another release",
+        SAME,
+    ),
+    Mutation(
+        BOOKS,
+        "total += book.encoder[batch, j] * book.sums[j, i]",
+        "total += book.encoder[j, batch] * book.sums[j, i]",
+        "the encoder transposed",
+        SAME,
+    ),
+    Mutation(
+        PLAN,
+        "C[first:last, first:last] = strategy.matrix() / strategy.sensitivity()",
+        "C[first:last, first:last] = (strategy.matrix() / strategy.sensitivity()).T",
+        "the encoder of all batches transposed",
+        SAME,
+    ),
+    Mutation(
+        PLAN,
+        "rows.append(noise if self.decoded else noise / epoch.strategy.sensitivity())",
+        "rows.append(noise)",
+        "simulated noise of another width than stated",
+        suite("noise-aware-ucb and simulated-noise"),
+    ),
+    Mutation(
+        "policies/core/tables.py",
+        "def laplace_tables(seeds: Sequence[int], shape: tuple[int, int], scale: float) -> Floats:\n"
+        '    """Independent Laplace noise of this scale: (seeds, *shape)."""\n'
+        "    return per_seed(source_of(seeds).laplace(np.zeros((shape[0], shape[1] * len(seeds))), scale), len(seeds))",
+        "def laplace_tables(seeds: Sequence[int], shape: tuple[int, int], scale: float) -> Floats:\n"
+        '    """Independent Laplace noise of this scale: (seeds, *shape)."""\n'
+        "    return per_seed(source_of(seeds).laplace(np.zeros((shape[0], shape[1] * len(seeds))), scale / 3), len(seeds))",
+        "simulated Laplace noise a third as wide",
+        suite("adap-ucb and releases-cost"),
+    ),
+    Mutation(
+        "policies/arms/lazy.py",
+        "        state.buffer[arm] = 0.0\n",
+        "",
+        "an arm's rewards in every later release too",
+        suite("(adac-ucb-1 or adac-ucb-0 or adac-ucb) and releases-cost"),
+    ),
+    Mutation(
+        "policies/rivals/coreset_elimination.py",
+        "        state.total[j] = 0.0\n",
+        "",
+        "a phase's rewards in every later phase too",
+        suite("coreset-elimination and releases-cost"),
+    ),
+    # --- a policy in use ------------------------------------------------------------------------------------------------
+    Mutation(
+        POLICY,
+        "            entry.reward = self._engine.arrived(value)\n",
+        "            entry.reward = self._engine.arrived(value)\n            self._count_until(number + 1)\n",
+        "a round counted because its reward came",
+    ),
+    Mutation(
+        POLICY,
+        "            self._count_until(self.decided - self.reward_window)\n            found = self._engine.propensities(",
+        "            found = self._engine.propensities(",
+        "propensities of another moment than the next decision's",
+    ),
+    Mutation(
+        POLICY,
+        "            if entry.reward is not None:\n"
+        '                raise RewardRefusedError("repeated", f"Expected decision.round={number} to be learned once.")\n',
+        "",
+        "a reward that can be told twice",
+    ),
+    Mutation(
+        "runtime/keeping.py",
+        '            self._lease.take("the policy that saved it")\n',
+        "",
+        "noise drawn without a claim",
+    ),
+    Mutation(
+        "runtime/opening.py",
+        '        loaded._lease.take("the process that loaded it")\n',
+        "",
+        "a file loaded by two",
+    ),
+    Mutation(
+        POLICY,
+        "        with self._lock:\n            self._expect_alone()\n            if self._arms is not None:\n"
+        "                self._expect_arms(offered)\n            due =",
+        "        if True:\n            self._expect_alone()\n            if self._arms is not None:\n"
+        "                self._expect_arms(offered)\n            due =",
+        "no lock around decide",
+        (("tests/conformance/test_exact_sources.py", "thread"),),
+    ),
+    Mutation(
+        ENGINES,
+        "                self._before_noise()\n                self._closed = self.book.close()",
+        "                self._closed = self.book.close()",
+        "a release without a claim",
+    ),
+    Mutation(FILES, 'os.O_EXCL, 0o600), "wb")', 'os.O_EXCL, 0o644), "wb")', "saved files that others can read"),
+    Mutation(
+        FILES,
+        "        except FileExistsError:\n            raise self._refusal() from None\n",
+        "        except FileExistsError:\n            pass\n",
+        "a lease that two can take",
+    ),
+    Mutation(
+        "runtime/decisions.py",
+        " if hmac.compare_digest(token.encode(), made.encode()) else None",
+        " if made else None",
+        "tokens that anyone can make up",
+    ),
+    Mutation(
+        POLICY,
+        "            if entry.decision.origin.life != life:\n",
+        "            if False:\n",
+        "a lost decision's reward taken for the one made since",
+        (("tests/policies/test_tokens.py", "lost"),),
+    ),
+    Mutation(
+        "runtime/keeping.py",
+        "        if self._process != os.getpid():\n",
+        "        if False:\n",
+        "a forked process that goes on",
+        (("tests/policies/test_leases.py", "fork"),),
+    ),
+    Mutation(
+        "runtime/keeping.py",
+        "                self._count_until(self.book.round)  #",
+        "                pass  #",
+        "a round saved half counted",
+        (("tests/policies/test_counted_once.py", "saved_whole"),),
+    ),
+    Mutation(
+        FILES,
+        ' and note.get("drew") is False\n',
+        "\n",
+        "a lease taken over from one that drew noise",
+        (("tests/policies/test_leases.py", "died or taken_over"),),
+    ),
+    Mutation(
+        FILES,
+        '            if note.get("key") != self._key:\n',
+        "            if False:\n",
+        "noise drawn under another's lease",
+        (("tests/policies/test_leases.py", "of_two_that_hold"),),
+    ),
+    Mutation(
+        ENGINES,
+        "            if self.learner.done[1] == release.batch:\n",
+        "            if True:\n",
+        "a release read twice after an interruption",
+        (("tests/policies/test_counted_once.py", "interrupted"),),
+    ),
+    Mutation(
+        ENGINES,
+        "        if self.learner.done[0] == number:\n",
+        "        if True:\n",
+        "a round counted twice by the learner after an interruption",
+        (("tests/policies/test_counted_once.py", "interrupted"),),
+    ),
+    # --- statements -----------------------------------------------------------------------------------------------------
+    Mutation(PLAN, '    "user-batches",\n)', '    "user-batches",\n    "no-replay",\n)', "no-replay called enforced"),
+    Mutation(
+        PLAN,
+        'own = ("exact-noise", "secret-noise") if exact_noise else ()',
+        'own = ("exact-noise", "secret-noise")',
+        "simulated noise called exact and secret",
+    ),
+    Mutation(PLAN, "simulated=not exact_noise,", "simulated=False,", "simulated noise that says it protects"),
+]
