@@ -1,0 +1,65 @@
+"""Randomised response: every reward is a bit that is told truly with probability e^epsilon / (1 + e^epsilon), else flipped.
+
+A reward r between 0 and 1 is first rounded to 1 with probability r. Whatever r is, the bit told is 1 with a probability
+between 1 - p and p, so the odds of any two rewards differ by a factor of p / (1 - p) at most: pure epsilon-DP of the
+reward, with no delta, and local, since the flip needs nothing but the reward (docs/privacy.md, "Randomised response").
+Rounding need not be exact for that, the flip must be: with exact noise OpenDP draws it.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar
+
+from adaprivate import check
+from adaprivate.mechanisms.laws.base import RewardLaw
+from adaprivate.mechanisms.noise import Noise, Simulated
+from adaprivate.privacy import Price, PurePrice
+
+
+@dataclass(frozen=True)
+class RandomisedResponse(RewardLaw):
+    """One flipped bit for every reward; what is told of it is (bit - (1 - p)) / (2 p - 1), whose mean is the reward."""
+
+    name: ClassVar[str] = "randomised-response"
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        check.real("epsilon", self.epsilon, at_least=1e-6, at_most=30)
+
+    @cached_property
+    def keep(self) -> float:
+        """p: the probability that the bit is told truly, rounded so that its odds are at most e^epsilon."""
+        p = 1 / (1 + math.exp(-self.epsilon))
+        while math.log(p) - math.log1p(-p) > self.epsilon * (1 - 2.0**-50):
+            p = math.nextafter(p, 0.5)
+        return p
+
+    def told(self, bit: float) -> float:
+        """The unbiased number that stands for a bit told."""
+        return (bit - (1 - self.keep)) / (2 * self.keep - 1)
+
+    def tell(self, reward: float, source: Noise) -> float:
+        if source.exact:
+            bit = secrets.randbits(53) < reward * 2.0**53
+            return self.told(float(_flipper(self.keep)(bit)))
+        check.kind("source", source, Simulated)
+        first, second = source.generator.uniform(size=2)  # type: ignore[attr-defined]
+        return self.told(float((first < reward) == (second < self.keep)))
+
+    def price(self) -> Price:
+        return PurePrice(self.epsilon)
+
+
+@lru_cache(maxsize=64)
+def _flipper(keep: float) -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    return dp.m.make_randomized_response_bool(prob=keep)
+
+
+LAW = RandomisedResponse
