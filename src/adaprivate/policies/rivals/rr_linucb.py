@@ -1,0 +1,27 @@
+"""LinUCB on flipped rewards: randomised response tells one bit of every reward, and plain LinUCB learns from it.
+
+Paper: Warner 1965 for the flips; the simplest private baseline there is, which no paper of the field compares with.
+Guarantee: epsilon | event, replace one reward, by docs/privacy.md "Randomised response".
+Deviates: nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from adaprivate.policies.rivals.linucb import LinUCBSettings
+from adaprivate.policies.rivals.randomised_response import FlippedSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlippedLinUCBSettings(FlippedSettings, LinUCBSettings):
+    """The candidate with the largest x' A^-1 b + alpha sqrt(x' A^-1 x), every reward seen as a flipped bit."""
+
+    name: ClassVar[str] = "rr-linucb"
+
+
+EXAMPLES = (
+    FlippedLinUCBSettings(dimension=4, rounds=60),
+    FlippedLinUCBSettings(dimension=3, rounds=50, epsilon=3.0, centre=0.5),
+)
