@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from adaprivate import check
 from adaprivate.mechanisms.base import Mechanism
 from adaprivate.mechanisms.catalogue import Shape, ShapedPrefixSum, error_weight
-from adaprivate.mechanisms.contributions import Collector, UserSum
+from adaprivate.mechanisms.contributions import Collector
 from adaprivate.mechanisms.gaussian import Gaussian
 from adaprivate.mechanisms.laplace import Laplace
 from adaprivate.mechanisms.noise import Noise, Secure, Simulated
@@ -22,6 +22,7 @@ from adaprivate.mechanisms.noisy_max import NoisyMax
 from adaprivate.mechanisms.prefix import PrefixSum, Strategy
 from adaprivate.mechanisms.symmetric import GramSum, SymmetricGaussian, gram_rows
 from adaprivate.mechanisms.units import EventSum
+from adaprivate.mechanisms.units.user import UserSum
 from adaprivate.mechanisms.wishart import Wishart
 from adaprivate.registry import Registry
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from copy import copy
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Array, Floats
 from adaprivate.mechanisms.noise import EVENT_BITS, Noise
-from adaprivate.privacy import Participation, UserLedger, users
+from adaprivate.privacy import Participation
 
 _REWARD_BITS = 30
 
@@ -118,94 +117,3 @@ class Contribution:
 def towards_zero(numerator: int, denominator: int) -> int:
     """The quotient, its fraction dropped."""
     return numerator // denominator if numerator >= 0 else -(-numerator // denominator)
-
-
-class UserSum(EventCollector):
-    """The sum over one batch of per-user contributions, each clipped to norm ``clip``, for user-level privacy.
-
-    A user enters at most ``batches`` batches, ``separation`` apart; further events are dropped.
-    """
-
-    def __init__(
-        self,
-        dimension: int,
-        *,
-        noise: Noise,
-        clip: float,
-        batches: int,
-        separation: int = 1,
-        centre: float = 0.0,
-        shape: Coordinates | None = None,
-    ) -> None:
-        self._contribution = Contribution(dimension, noise, centre, shape)
-        self.exact, self.coordinates = noise.exact, shape
-        self.clip = check.real("clip", clip, above=2.0**-EVENT_BITS)
-        self.ledger = UserLedger(batches, separation)
-        self.batch = 0
-        self.dropped = 0
-        self._users: dict[str, Array] = {}
-
-    def add(self, user: str, features: object, reward: object) -> bool:
-        """Count one event of this user; False when the user's batches are used up and the event was dropped."""
-        contribution = self._contribution(features, reward)
-        if not self.ledger.admit(user, self.batch):
-            self.dropped += 1
-            return False
-        self._users[user] = self._users.get(user, self._contribution.zero()) + contribution
-        return True
-
-    def count(self, event: Any) -> bool:
-        if event.user is None:
-            raise check.InputError("Expected user to be given with every event: this plan protects people.")
-        return self.add(event.user, event.features, event.reward)
-
-    def copy(self) -> Self:
-        twin = copy(self)
-        twin._contribution, twin.ledger = copy(self._contribution), UserLedger(self.ledger.batches, self.ledger.separation)
-        twin.restore(self.state())
-        return twin
-
-    def take(self) -> Array:
-        """The batch's sum of clipped contributions, ready for ``release``; the next batch starts empty."""
-        total = self._contribution.zero()
-        for vector in self._users.values():
-            total = total + self._clip(vector)
-        self._users = {}
-        self.batch += 1
-        return total
-
-    def _clip(self, vector: Array) -> Array:
-        if not self._contribution.exact:
-            norm = float(np.linalg.norm(vector))
-            return vector if norm <= self.clip else vector * (self.clip / norm)
-        bound = math.floor(self.clip * 2**EVENT_BITS)
-        square = sum(entry * entry for entry in vector)
-        if square <= bound * bound:
-            return vector
-        length = math.isqrt(square) + 1
-        return np.array([towards_zero(entry * bound, length) for entry in vector], dtype=object)
-
-    @property
-    def clipped(self) -> int:
-        """How many feature vectors were too long and were clipped."""
-        return self._contribution.clipped
-
-    @property
-    def enforces(self) -> tuple[str, ...]:
-        return (*self._contribution.enforces, "user-clip", "user-batches")
-
-    def reach(self, neighbours: str) -> Participation:
-        return users(self.clip, self.ledger.batches, neighbours, self.ledger.separation)
-
-    def state(self) -> dict[str, object]:
-        waiting = {user: [str(v) if self.exact else float(v) for v in vector] for user, vector in self._users.items()}
-        return {"batch": self.batch, "dropped": self.dropped, "ledger": self.ledger.state(), "users": waiting}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        check.expect(
-            isinstance(state, dict) and "ledger" in state, "state", type(state).__name__, "to be what state() gave"
-        )
-        self.ledger.restore(state["ledger"])
-        self.batch, self.dropped = int(state["batch"]), int(state["dropped"])
-        kind, convert = (object, int) if self.exact else (np.float64, float)
-        self._users = {user: np.array([convert(v) for v in vector], dtype=kind) for user, vector in state["users"].items()}
