@@ -400,3 +400,12 @@ def test_every_epoch_starts_anew(source):
     assert np.abs(np.array(firsts) - [3, 6, 3, 6]).max() < 0.05 * 12
     back = type(book).from_bytes(book.to_bytes(), plan, source)
     assert back.to_bytes() == book.to_bytes()
+
+
+def test_exact_noise_is_priced_with_what_its_grid_gives_away():
+    plan = made()
+    exact, ideal = plan.price(exact_noise=True), plan.price()
+    assert ideal.slack == 0
+    mechanism = plan.mechanism(plan.epochs[0], Secure())
+    draws = mechanism.strategy.rows * mechanism.dimension
+    assert exact.slack == Secure().slack(mechanism.row_std, draws) > 0

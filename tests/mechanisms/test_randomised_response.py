@@ -108,3 +108,18 @@ def test_refuses_budgets_it_cannot_keep():
     for epsilon in (0.0, 1e-9, 31.0, math.nan):
         with pytest.raises(InputError, match="Expected epsilon="):
             RandomisedResponse(epsilon)
+
+
+def test_a_reward_that_never_came_is_told_like_any_other(monkeypatch):
+    """Told in clear, its stand-in would show which rounds had no reward."""
+    policy = Policy(policies.settings("rr-linucb", {"dimension": 3, "rounds": 60, "centre": 0.5}), source=Secure())
+    law, read = policy.book.plan.law, []
+    close = type(policy.book).close
+    monkeypatch.setattr(type(policy.book), "close", lambda book: read.append(close(book)) or read[-1])
+    for number in range(60):
+        decision = policy.decide(np.eye(3))
+        if number % 2:
+            policy.learn(decision, 0.5)
+    policy.finish()
+    values = {float(release.values[0]) for release, _ in read}
+    assert values == {law.told(0.0) - 0.5, law.told(1.0) - 0.5}  # false alarm 2^-59

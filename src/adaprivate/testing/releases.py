@@ -31,8 +31,7 @@ from adaprivate.runtime.policy import Policy
 from adaprivate.testing.books import FALSE_ALARM, distinguished, drive, enough_to_see, events, exchanged, open_noise
 from adaprivate.testing.suite import checks, expect, fixed_arms, offers, play
 
-MOST_NUMBERS = 240
-"""Releases are looked at up to so many numbers: the first ones."""
+MOST_NUMBERS = 240  # of what is released, the first ones
 LONGEST = 1 << 15
 """Settings are tried with more rounds, up to so many, if nothing is released in their own."""
 PLACES = 6
