@@ -12,7 +12,7 @@ import numpy as np
 
 from adaprivate import check
 from adaprivate.check import Floats, Integers
-from adaprivate.compiled import Record, Streams, kernel, record, uniform
+from adaprivate.compiled import Record, Streams, kernel, record, routine, uniform
 from adaprivate.mechanisms.plan import BatchPlan
 from adaprivate.policies.core.dispatch import collects
 
@@ -75,6 +75,19 @@ def fill_event(features: Floats, whitener: Floats, event: Floats) -> float:
     return 1.0 / math.sqrt(square) if square > 1.0 else 1.0
 
 
+@routine
+def release(batch: int, sums: Floats, noise: Floats, encoder: Floats, released: Floats) -> None:
+    """What is released of this batch: its row of C s plus noise, or the running sum plus noise where C is empty."""
+    for i in range(released.shape[0]):
+        if encoder.shape[0] == 0:
+            released[i] = sums[0, i] + noise[batch, i]
+        else:
+            total = noise[batch, i]
+            for j in range(batch + 1):
+                total += encoder[batch, j] * sums[j, i]
+            released[i] = total
+
+
 @collects.of(SimulatedSums)
 def _collect(book: SimulatedSums, features: Floats, reward: float, rng: Streams) -> bool:
     s = book.scalars[0]
@@ -83,11 +96,11 @@ def _collect(book: SimulatedSums, features: Floats, reward: float, rng: Streams)
     weight = reward - s.centre
     if s.sampling_rate < 1.0:
         weight = weight / s.sampling_rate if uniform(rng, 1) < s.sampling_rate else 0.0
-    planned = batch < book.noise.shape[0]
     running = book.encoder.shape[0] == 0
-    row = 0 if running else batch
-    if not planned and (running or row >= book.sums.shape[0]):  # never released, and so not kept
+    kept = book.noise.shape[0] if running else book.sums.shape[0]
+    if batch >= kept:  # never released, and so not kept
         return False
+    row = 0 if running else batch
     d, size = features.shape[0], book.event.shape[0]
     if book.whitener.shape[0] > 0:
         weight *= fill_event(features, book.whitener, book.event)
@@ -95,16 +108,9 @@ def _collect(book: SimulatedSums, features: Floats, reward: float, rng: Streams)
         book.sums[row, i] += weight * features[i]
     if size > d:
         book.sums[row, d] += weight
-    if not planned or s.round != book.ends[batch]:
+    if batch >= book.ends.shape[0] or s.round != book.ends[batch]:
         return False
-    for i in range(size):
-        if running:
-            book.released[i] = book.sums[0, i] + book.noise[batch, i]
-        else:
-            total = book.noise[batch, i]
-            for j in range(batch + 1):
-                total += book.encoder[batch, j] * book.sums[j, i]
-            book.released[i] = total
+    release(batch, book.sums, book.noise, book.encoder, book.released)
     s.batch += 1
     return True
 
