@@ -317,9 +317,9 @@ MUTATIONS = [
     ),
     Mutation(
         POLICY,
-        "        with self._lock:\n            self._expect_alone()\n            if self._arms is not None:\n"
+        "        with self._lock:\n            if self._arms is not None:\n"
         "                self._expect_arms(offered)\n            due =",
-        "        if True:\n            self._expect_alone()\n            if self._arms is not None:\n"
+        "        if True:\n            if self._arms is not None:\n"
         "                self._expect_arms(offered)\n            due =",
         "no lock around decide",
         (("tests/conformance/test_exact_sources.py", "thread"),),

@@ -107,8 +107,8 @@ class PrefixSum(Mechanism):
 
     ``noise_multiplier`` is the standard deviation of the noise relative to what one participating unit can move: the price
     is that of the law at this multiplier, for Gaussian noise ``mu = 1 / noise_multiplier``. ``scales`` gives coordinates
-    noise of their own relative size (one each, default 1);
-    the participation's change is then measured in coordinates divided by them.
+    noise of their own relative size (one each, default 1); the participation's change is then measured in coordinates
+    divided by them.
     """
 
     name = "prefix-sum"

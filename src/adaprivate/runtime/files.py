@@ -2,8 +2,8 @@
 
 Beside a saved file a lease, a little file of its own, says that somebody goes on from it. Whoever would draw noise takes
 the lease first, the policy that saved included; so of all who could release the next batch of a file, one does. A lease
-goes with its file: when that is replaced, nobody can take it any more. Copies made by hand are seen
-while the lease of the same save stands beside them, and not once it has gone with its file: keep no old ones.
+goes with its file: when that is replaced, nobody can take it any more. Copies made by hand are seen while the lease of
+the same save stands beside them, and not once it has gone with its file: keep no old ones.
 """
 
 from __future__ import annotations

@@ -140,7 +140,6 @@ class Policy(Kept):
         if asked:
             _expect_public_choice(self.settings)
         with self._lock:
-            self._expect_alone()
             if self._arms is not None:
                 self._expect_arms(offered)
             due = self.decided - self.reward_window - self.round
@@ -170,7 +169,6 @@ class Policy(Kept):
         if asked:
             _expect_public_choice(self.settings)
         with self._lock:
-            self._expect_alone()
             if self._arms is not None:
                 self._expect_arms(offered[0])
             self._expect_finite(offered, candidates)
