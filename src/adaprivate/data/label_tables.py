@@ -1,18 +1,22 @@
-"""Labelled tables: an .npz with X and y, or a CSV or parquet file with a column of labels."""
+"""Labelled tables: an .npz with X and y, a CSV or parquet file with a column of labels, or one of scikit-learn's own."""
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
+from adaprivate import check
 from adaprivate.check import Array, Floats, InputError
 from adaprivate.data.logs import context_of, table_of
 from adaprivate.data.reading import File, arrays, fault
 
 LABELS = ("label", "class", "target", "y")
+BUNDLED, BUNDLES = "sklearn:", ("breast_cancer", "digits", "iris", "wine")
+"""Tables that scikit-learn brings along: "sklearn:digits"."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +40,11 @@ def find_table(path: Path) -> File:
 
 def labelled(path: str | Path, *, label: str | None = None) -> Labelled:
     """The table at this path; text columns become one column of 0 and 1 for each value."""
-    file = find_table(Path(path))
     rows: Array
+    if str(path).startswith(BUNDLED):
+        rows, labels = _bundled(str(path).removeprefix(BUNDLED))
+        return _counted(File(Path(path)), rows, labels)
+    file = find_table(Path(path))
     if file.suffix == ".npz":
         found = arrays(file)
         if not {"X", "y"} <= set(found) or found["X"].ndim != 2 or found["y"].shape != found["X"].shape[:1]:
@@ -59,6 +66,20 @@ def labelled(path: str | Path, *, label: str | None = None) -> Labelled:
             fault(file, row, name, None, "to be there", of=of)
         rows, _ = context_of(file, table, [column for column in table.columns if column != name], of)
         labels = values.cast(pl.String).to_numpy() if values.dtype in (pl.Categorical, pl.Enum) else values.to_numpy()
+    return _counted(file, rows, labels)
+
+
+def _bundled(name: str) -> tuple[Floats, Array]:
+    check.one_of("table", name, BUNDLES)
+    try:
+        datasets = importlib.import_module("sklearn.datasets")
+    except ImportError:
+        raise InputError(f"Expected data={BUNDLED + name!r} to be read where scikit-learn is installed.") from None
+    rows, labels = getattr(datasets, f"load_{name}")(return_X_y=True)
+    return np.asarray(rows, dtype=np.float64), labels
+
+
+def _counted(file: File, rows: Floats, labels: Array) -> Labelled:
     known, classes = np.unique(labels, return_inverse=True)
     if len(known) < 2 or rows.shape[1] == 0:
         fault(file, None, None, (len(known), rows.shape[1]), "classes and columns to be at least 2 and 1")

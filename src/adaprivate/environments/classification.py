@@ -43,13 +43,18 @@ def _draw(
         rewards[a] = means[a]
 
 
+def table_world(table: Floats, labels: npt.NDArray[np.int64], scaling: str) -> ClassificationWorld:
+    """The world of these rows and classes, counted from 0."""
+    spread = table.std(axis=0)
+    rows = (table - table.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    whole = scaled(np.hstack([rows, np.ones((len(rows), 1))]), scaling)
+    return ClassificationWorld(np.ascontiguousarray(whole), labels)
+
+
 @lru_cache(maxsize=4)
 def _prepared(path: str, label: str | None, scaling: str) -> tuple[ClassificationWorld, int]:
     found = data.labelled(path, label=label)
-    spread = found.rows.std(axis=0)
-    rows = (found.rows - found.rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    whole = scaled(np.hstack([rows, np.ones((len(rows), 1))]), scaling)
-    return ClassificationWorld(np.ascontiguousarray(whole), found.label), len(found.classes)
+    return table_world(found.rows, found.label, scaling), len(found.classes)
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,8 @@ class Classification:
     """Any labelled table: a row comes, each class is a candidate, reward 1 for the right class.
 
     data: an .npz with X and y, or a CSV or parquet file with a column of labels (named label, class, target or y, or by
-    ``label``); by default the folder covtype in ADAPRIVATE_DATA.
+    ``label``); by default the folder covtype in ADAPRIVATE_DATA. "sklearn:digits" (or wine, breast_cancer, iris) is a table
+    that scikit-learn brings along, where it is installed.
     """
 
     name: ClassVar[str] = "classification"

@@ -1,20 +1,31 @@
-"""Unit-norm arms with a logistic or linear mean reward: the world of the AdaPrivate-TS paper, Sec 4.1."""
+"""Arms with random features and a logistic or linear mean reward: the world of the AdaPrivate-TS paper, Sec 4.1.
+
+Options make others of it: ``arms`` equal to ``candidates`` offers the same set every round, in another order; ``arms=0``
+new feature vectors every round; ``features="one-hot"`` as many unrelated arms as dimensions; ``base_rate=0.03`` rare
+clicks; ``norms=0.2`` or ``norms=(0.05, 1)`` other lengths; ``decay`` a spectrum that falls off.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
+from scipy.special import expit, logit
 
 from adaprivate import check
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams, below, kernel, uniform
+from adaprivate.compiled import Streams, below, kernel, normals, uniform
 from adaprivate.environments.protocol import draws
 
 LINKS = ("logistic", "linear")
 REWARDS = ("bernoulli", "uniform", "exact")
+FEATURES = ("random", "one-hot")
+SAMPLE = 4096
+"""So many feature vectors stand for all where every round brings new ones."""
 
 
 class ArmsWorld(NamedTuple):
@@ -26,6 +37,18 @@ class ArmsWorld(NamedTuple):
     """A permutation of the arms, shuffled as rounds go by."""
     reward: npt.NDArray[np.int64]
     """Which of REWARDS, as a one-element array."""
+
+
+class FreshWorld(NamedTuple):
+    """No arms: every round brings feature vectors of its own."""
+
+    theta: Floats
+    weights: Floats
+    """What each coordinate is multiplied with before the length is set."""
+    numbers: Floats
+    """The offset, the least and the largest length."""
+    kinds: npt.NDArray[np.int64]
+    """Which of REWARDS, and of LINKS."""
 
 
 @kernel
@@ -56,11 +79,36 @@ def _draw(world: ArmsWorld, round_index: int, candidates: Floats, means: Floats,
     fill_rewards(world.reward[0], means, rewards, rng)
 
 
+@draws.of(FreshWorld)
+def _draw_fresh(
+    world: FreshWorld, round_index: int, candidates: Floats, means: Floats, rewards: Floats, rng: Streams
+) -> None:
+    offset, low, high = world.numbers[0], world.numbers[1], world.numbers[2]
+    normals(rng, 0, candidates)
+    for a in range(candidates.shape[0]):
+        square = 0.0
+        for j in range(candidates.shape[1]):
+            candidates[a, j] *= world.weights[j]
+            square += candidates[a, j] * candidates[a, j]
+        size = (low + (high - low) * uniform(rng, 0)) / math.sqrt(max(square, 1e-300))
+        score = offset
+        for j in range(candidates.shape[1]):
+            candidates[a, j] *= size
+            score += world.theta[j] * candidates[a, j]
+        means[a] = 1.0 / (1.0 + math.exp(-score)) if world.kinds[1] == 0 else min(1.0, max(0.0, 0.5 + score))
+    fill_rewards(world.kinds[0], means, rewards, rng)
+
+
 @dataclass(frozen=True)
 class Synthetic:
     """Unit-norm ``arms``, ``candidates`` of them offered each round, mean reward link(theta' x + ``offset``).
 
     The norm of theta is ``signal``. Features fall off as coordinate^-``decay`` (before they are normalised).
+    ``arms=0``: every round has new ones.
+    ``features="one-hot"``: arm i is the i-th unit vector, and there are as many arms as dimensions.
+    ``base_rate``: the mean reward of random play; it chooses the offset (logistic link).
+    ``norms``: one length of all features, or the least and largest of lengths drawn evenly between; theta is divided by
+    their root mean square, so that rewards differ as much as those of unit-norm arms.
     """
 
     name: ClassVar[str] = "synthetic"
@@ -72,27 +120,60 @@ class Synthetic:
     signal: float = 2.0
     offset: float = 0.0
     decay: float = 0.0
+    base_rate: float | None = None
+    norms: tuple[float, float] = (1.0, 1.0)
+    features: str = "random"
 
     def __post_init__(self) -> None:
         check.whole("dimension", self.dimension, at_least=1)
-        check.whole("arms", self.arms, at_least=1)
-        check.whole("candidates", self.candidates, at_least=1, at_most=self.arms)
+        check.whole("arms", self.arms, at_least=0)
+        check.whole("candidates", self.candidates, at_least=1, at_most=self.arms or None)
         check.one_of("link", self.link, LINKS)
         check.one_of("reward", self.reward, REWARDS)
         check.real("signal", self.signal, above=0)
         check.real("offset", self.offset)
         check.real("decay", self.decay, at_least=0)
+        if np.ndim(self.norms) == 0:
+            object.__setattr__(self, "norms", (self.norms, self.norms))
+        low, high = check.floats("norms", self.norms, (2,)).tolist()
+        check.expect(0 < low <= high <= 1, "norms", self.norms, "to be one length, or the least and largest, in (0, 1]")
+        object.__setattr__(self, "norms", (low, high))
+        check.one_of("features", self.features, FEATURES)
+        if self.features == "one-hot":
+            check.expect(self.arms == self.dimension, "arms", self.arms, f"== {self.dimension}, the dimension, if one-hot")
+            check.expect(self.decay == 0, "decay", self.decay, "== 0 if one-hot")
+        if self.base_rate is not None:
+            check.probability("base_rate", self.base_rate)
+            check.expect(self.link == "logistic", "link", self.link, "in {logistic} with a base_rate")
+            check.expect(self.offset == 0, "offset", self.offset, "== 0 with a base_rate, which chooses it")
         if self.link == "linear":
-            check.real("signal", self.signal, at_most=0.5 - abs(self.offset))
+            check.real("signal", self.signal, at_most=(0.5 - abs(self.offset)) * self._typical / high)
 
-    def world(self, seed: int) -> ArmsWorld:
+    @property
+    def _typical(self) -> float:
+        """The root mean square of lengths."""
+        low, high = self.norms
+        return math.sqrt((low * low + low * high + high * high) / 3)
+
+    def world(self, seed: int) -> ArmsWorld | FreshWorld:
         """The world of this seed."""
         rng = np.random.default_rng([seed, 0])
         theta = rng.standard_normal(self.dimension)
-        theta *= self.signal / np.linalg.norm(theta)
-        arms = rng.standard_normal((self.arms, self.dimension)) * np.arange(1.0, self.dimension + 1) ** -self.decay
-        arms /= np.maximum(np.linalg.norm(arms, axis=1, keepdims=True), 1e-300)
-        return arms_world(arms, arms @ theta + self.offset, self.link, self.reward)
+        theta *= self.signal / self._typical / np.linalg.norm(theta)
+        weights = np.arange(1.0, self.dimension + 1) ** -self.decay
+        if self.features == "one-hot":
+            arms = np.eye(self.dimension)
+        else:
+            arms = rng.standard_normal((self.arms or SAMPLE, self.dimension)) * weights
+            arms /= np.maximum(np.linalg.norm(arms, axis=1, keepdims=True), 1e-300)
+        if self.norms != (1.0, 1.0):
+            arms *= rng.uniform(*self.norms, (len(arms), 1))
+        scores = arms @ theta
+        offset = self.offset if self.base_rate is None else offset_for(scores, self.base_rate)
+        if self.arms:
+            return arms_world(arms, scores + offset, self.link, self.reward)
+        kinds = np.array([REWARDS.index(self.reward), LINKS.index(self.link)], dtype=np.int64)
+        return FreshWorld(theta, weights, np.array([offset, *self.norms]), kinds)
 
 
 @dataclass(frozen=True)
@@ -104,6 +185,13 @@ class SyntheticLinear(Synthetic):
     signal: float = 0.5
 
 
+def offset_for(scores: Floats, base_rate: float) -> float:
+    """What to add to all scores so that their logistic mean rewards have this mean."""
+    middle = float(logit(base_rate))
+    low, high = middle - float(scores.max()) - 1e-6, middle - float(scores.min()) + 1e-6
+    return float(brentq(lambda offset: float(expit(scores + offset).mean()) - base_rate, low, high, xtol=1e-12))
+
+
 def arms_world(arms: Floats, scores: Floats, link: str, reward: str) -> ArmsWorld:
     """A world of arms with these linear scores."""
     means = 1 / (1 + np.exp(-scores)) if link == "logistic" else 0.5 + scores
@@ -111,4 +199,10 @@ def arms_world(arms: Floats, scores: Floats, link: str, reward: str) -> ArmsWorl
     return ArmsWorld(np.ascontiguousarray(arms), means, np.arange(len(arms)), kind)
 
 
-EXAMPLES = (Synthetic(), SyntheticLinear(dimension=5, candidates=3, reward="uniform"))
+EXAMPLES = (
+    Synthetic(),
+    SyntheticLinear(dimension=5, candidates=3, reward="uniform"),
+    Synthetic(dimension=4, arms=6, candidates=6, base_rate=0.9),
+    Synthetic(dimension=6, arms=6, candidates=3, features="one-hot"),
+    Synthetic(dimension=5, arms=0, candidates=4, norms=(0.05, 1.0), decay=0.5),
+)
