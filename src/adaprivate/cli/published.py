@@ -53,6 +53,9 @@ def reproduce(
     name: Annotated[str | None, typer.Argument(help="An experiment; --list names them.")] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds (default: the paper's).")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Three seeds, short runs: a first look.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Only rows with this in their name, where that makes sense; repeatable.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the HTML report.")] = Path("results"),
     list_names: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
     json: Json = False,
@@ -69,7 +72,7 @@ def reproduce(
         raise InputError("Expected name=None to be an experiment; adaprivate reproduce --list names them.")
     chosen = experiments.experiment(name)
     count = chosen.seed_count(seeds, quick=quick)
-    settings = chosen.quick if quick else chosen.settings
+    settings = chosen.only(only or [], quick=quick)
     checkpoint = report.Checkpoint(out, name) if chosen.kept else None
     run = checkpoint.filled(chosen.run) if checkpoint else chosen.run
     rows = []

@@ -11,6 +11,7 @@ An experiment is one module, of this package or of anyone's (docs/extending.md),
     plot       all rows, matplotlib axes -> the picture (optional)
     QUICK      the settings of a first look, where those of SETTINGS are too long for one (optional)
     KEPT       True if rows are plain values and finished ones outlive an interruption (optional)
+    PARTIAL    True if compare and plot take the rows of some settings alone, chosen by their "row" (optional)
 
 It is then found by ``adaprivate reproduce NAME`` and ``adaprivate list experiments`` with no other edit.
 """
@@ -59,6 +60,17 @@ class Experiment:
     plot: Callable[[Sequence[Row], Any], None] | None
     quick: Sequence[Mapping[str, Any]]
     kept: bool
+    partial: bool = False
+
+    def only(self, words: Sequence[str], *, quick: bool = False) -> list[Mapping[str, Any]]:
+        """The settings whose row has one of these words in it; all where there are no words."""
+        chosen = self.quick if quick else self.settings
+        if not words:
+            return list(chosen)
+        check.expect(self.partial, "only", list(words), f"not to be given: {self.name} needs all of its settings")
+        for word in words:
+            check.expect(any(word in setting["row"] for setting in chosen), "only", word, f"in a row of {self.name}")
+        return [setting for setting in chosen if any(word in setting["row"] for word in words)]
 
     def seed_count(self, wanted: int | None, *, quick: bool = False) -> int:
         """How many seeds to run: as many as wanted, else the experiment's own number, or three for a first look."""
@@ -74,7 +86,10 @@ def _load(module: ModuleType, name: str) -> Experiment:
     plot = getattr(module, "plot", None)
     seeds = getattr(module, "SEEDS", 1)
     quick, kept = getattr(module, "QUICK", module.SETTINGS), getattr(module, "KEPT", False)
-    return Experiment(name, module.SOURCE, about, module.SETTINGS, module.run, seeds, module.compare, plot, quick, kept)
+    partial = getattr(module, "PARTIAL", False)
+    return Experiment(
+        name, module.SOURCE, about, module.SETTINGS, module.run, seeds, module.compare, plot, quick, kept, partial
+    )
 
 
 def _offers(module: ModuleType) -> dict[str, Experiment]:

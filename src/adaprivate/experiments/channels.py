@@ -1,0 +1,172 @@
+"""Which private policy is the best default? Ours and its rivals over many worlds, at equal (epsilon, delta).
+
+Learned share: 0 is random play, 1 the best candidate in every round. In every world and at every epsilon all policies meet
+the same rounds on the same seeds. Where the base rate of rewards is public, every policy is told it as its centre; LinUCB
+stays as published. "Ours minus the best" is paired by seed; ours should not be more than 0.02 below the best of the
+yardsticks: rr-linucb, adaprivate-ucb with exact noise, Gaussian noise alone. The best is picked on the same seeds, which
+favours it. These worlds may be looked at while constants are chosen; channels-set-aside has those that may not.
+
+A world whose data is missing (ADAPRIVATE_DATA, scikit-learn) is left out and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from adaprivate import environments, policies
+from adaprivate.check import InputError
+from adaprivate.experiments import Cell, Row
+from adaprivate.experiments._channel_worlds import DEVELOPMENT, FIRST_SEED, World
+from adaprivate.experiments._measured import played
+from adaprivate.simulation import mean_sem, policy_settings, run_all
+
+SOURCE = "our own comparison; no table is printed"
+SEEDS = 12
+KEPT = True
+PARTIAL = True
+PAPER: dict[tuple[str, str], float] = {}
+EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
+DELTA = 1e-5
+ALLOWED = 0.02
+"""How far below the best of the yardsticks a default may be."""
+
+
+class Entry(NamedTuple):
+    """A policy with options of its own; those it does not know are left out."""
+
+    policy: str
+    options: dict[str, Any]
+    told: bool = True
+    """Whether it is given the base rate where that is public."""
+
+
+GAUSSIAN = "noise-aware-ts, gaussian"
+EXACT = "adaprivate-ucb, exact"
+POLICIES: dict[str, Entry] = {
+    "random": Entry("random", {}),
+    "linucb": Entry("linucb", {}, told=False),
+    "tuned-linucb": Entry("tuned-linucb", {}),
+    "rr-linucb": Entry("rr-linucb", {}),
+    "rr-lints": Entry("rr-lints", {}),
+    EXACT: Entry("adaprivate-ucb", {"calibration": "exact"}),
+    GAUSSIAN: Entry("noise-aware-ts", {"channel": "gaussian"}),
+    "noise-aware": Entry("noise-aware", {}),
+}
+"""By the name in tables. A policy that does not exist is left out."""
+OURS = ("noise-aware",)
+RIVALS = ("rr-linucb", "rr-lints", EXACT, GAUSSIAN)
+YARDSTICKS = ("rr-linucb", EXACT, GAUSSIAN)
+
+
+def settings(
+    worlds: Mapping[str, World] = DEVELOPMENT, epsilons: Sequence[float] = EPSILONS, first_seed: int = FIRST_SEED
+) -> list[Mapping[str, Any]]:
+    """A setting for each of these worlds at each epsilon."""
+    return [
+        {"row": name, "column": f"epsilon {epsilon:g}", **world._asdict(), "epsilon": epsilon, "first_seed": first_seed}
+        for name, world in worlds.items()
+        for epsilon in epsilons
+    ]
+
+
+SETTINGS = settings()
+QUICK = settings({name: DEVELOPMENT[name]._replace(rounds=400) for name in ("short", "one-hot, 5 of 20")}, (1.0,))
+
+
+def run(setting: Mapping[str, Any], seeds: int, only: Iterable[str] | None = None) -> Row:
+    """The learned share of every policy (or of these alone) in this world on every seed; why, if there is none."""
+    count = min(seeds, setting["most_seeds"] or seeds)
+    chosen = range(setting["first_seed"], setting["first_seed"] + count)
+    wanted = [name for name in (POLICIES if only is None else only) if POLICIES[name].policy in policies.names()]
+    try:
+        place = environments.environment(setting["environment"], setting["options"])
+        place.world(chosen[0])
+    except InputError as error:
+        return {**setting, "left_out": str(error)}
+    built = {}
+    for name in wanted:
+        entry = POLICIES[name]
+        values = {"epsilon": setting["epsilon"], "delta": DELTA, **entry.options}
+        if entry.told and setting["base_rate"] is not None:
+            values["centre"] = setting["base_rate"]
+        built[name] = policy_settings(entry.policy, place, setting["rounds"], values)
+    at_this_epsilon = [name for name in wanted if "epsilon" in policies.options(POLICIES[name].policy)]
+    runs = dict(zip(at_this_epsilon, run_all([built[name] for name in at_this_epsilon], place, chosen), strict=True))
+    for name in wanted:
+        if name not in runs:
+            runs[name] = list(played(built[name], place, chosen))
+    return {**setting, "shares": {name: [run.learned_share for run in runs[name]] for name in wanted}}
+
+
+def best(row: Row, among: Sequence[str]) -> str | None:
+    """Which of these policies learned most in this world; None where none of them ran."""
+    present = [name for name in among if name in row["shares"]]
+    return max(present, key=lambda name: float(np.mean(row["shares"][name])), default=None)
+
+
+def ahead(row: Row, ours: str, among: Sequence[str]) -> tuple[float, float | None]:
+    """Our learned share minus that of the best of these, seed by seed, and its standard error."""
+    theirs = best(row, among)
+    if theirs is None:
+        return 0.0, None
+    return mean_sem(np.subtract(row["shares"][ours], row["shares"][theirs]))
+
+
+def _cell(row: str, column: str, ours: float, sem: float | None = None) -> Cell:
+    return Cell(row, column, None, ours, sem, "not-in-paper")
+
+
+def compare(rows: Sequence[Row]) -> list[Cell]:
+    """How often ours is good enough and where it is not; then every world: all shares, and ours minus the best rival's."""
+    found = [row for row in rows if "shares" in row]
+    cells = []
+    for ours in OURS:
+        mine = [row for row in found if ours in row["shares"]]
+        if not mine:
+            continue
+        for name, among in (("the yardsticks", YARDSTICKS), ("all private rivals", RIVALS)):
+            good = float(np.mean([ahead(row, ours, among)[0] >= -ALLOWED for row in mine]))
+            cells.append(_cell(ours, f"not more than {ALLOWED:g} below the best of {name}, % of cells", 100 * good))
+        for row in mine:
+            gap, sem = ahead(row, ours, YARDSTICKS)
+            if gap < -ALLOWED:
+                where = f"{row['row']}, {row['column']}: minus {best(row, YARDSTICKS)}"
+                cells.append(_cell(f"{ours} falls short", where, gap, sem))
+    for row in found:
+        cells += [_cell(row["row"], f"{row['column']}: {name}", *mean_sem(v)) for name, v in row["shares"].items()]
+        for ours in OURS:
+            if ours in row["shares"]:
+                column = f"{row['column']}: {ours} minus {best(row, RIVALS)}"
+                cells.append(_cell(row["row"], column, *ahead(row, ours, RIVALS)))
+    missing = {row["row"]: row["left_out"] for row in rows if "left_out" in row}
+    for name, why in missing.items():
+        cells.append(_cell("left out", f"{name}: {why}", float(sum(row["row"] == name for row in rows))))
+    return cells
+
+
+def plot(rows: Sequence[Row], axes: Any) -> None:
+    """Who wins where: a colour for the best private policy of every world and epsilon, and its learned share."""
+    from matplotlib.colors import ListedColormap
+    from matplotlib.patches import Patch
+
+    found = [row for row in rows if "shares" in row]
+    names, columns = list(dict.fromkeys(r["row"] for r in found)), list(dict.fromkeys(r["column"] for r in found))
+    private = [*RIVALS, *OURS]
+    colours = ("tab:orange", "gold", "tab:gray", "tab:cyan", "tab:green", "tab:olive", "tab:pink", "tab:purple")
+    grid = np.full((len(names), len(columns)), np.nan)
+    for row in found:
+        winner = best(row, private)
+        if winner is not None:
+            y, x = names.index(row["row"]), columns.index(row["column"])
+            grid[y, x] = private.index(winner)
+            axes.text(x, y, f"{np.mean(row['shares'][winner]):.2f}", ha="center", va="center", fontsize=6)
+    shown = colours[: len(private)]
+    axes.imshow(grid, cmap=ListedColormap(shown), vmin=-0.5, vmax=len(private) - 0.5, aspect="auto")
+    axes.set_xticks(range(len(columns)), columns, fontsize=8)
+    axes.set_yticks(range(len(names)), names, fontsize=6)
+    patches = [Patch(color=colour, label=name) for colour, name in zip(shown, private, strict=True)]
+    axes.legend(handles=patches, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    axes.set_title("the best private policy and its learned share", fontsize=9)
