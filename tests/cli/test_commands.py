@@ -255,6 +255,7 @@ MISTAKES = [
     (("plan", "--arms", "9", "--rounds", "50"), "Missing option '--epsilon'"),
     (("reproduce", "table1", "--seeds", "0"), "Expected seeds=0 >= 1."),
     (("reproduce", "claims", "--out", "/proc/nowhere"), "/proc/nowhere"),
+    (("reproduce", "table1", "--only", "TS"), "Expected only=['TS'] not to be given"),
     (("reproduce", "everything"), "Expected experiment='everything' in {"),
     (("reproduce",), "reproduce --list names them"),
     (("data", "check", "/nowhere"), "Expected /nowhere to exist."),

@@ -24,7 +24,7 @@ from adaprivate.experiments._measured import played
 from adaprivate.simulation import mean_sem, policy_settings, run_all
 
 SOURCE = "our own comparison; no table is printed"
-SEEDS = 12
+SEEDS = 20
 KEPT = True
 PARTIAL = True
 PAPER: dict[tuple[str, str], float] = {}
@@ -39,15 +39,15 @@ class Entry(NamedTuple):
 
     policy: str
     options: dict[str, Any]
-    told: bool = True
-    """Whether it is given the base rate where that is public."""
+    told: str | None = "centre"
+    """The option that takes the base rate where that is public; None: it is not told."""
 
 
 GAUSSIAN = "noise-aware-ts, gaussian"
 EXACT = "adaprivate-ucb, exact"
 POLICIES: dict[str, Entry] = {
     "random": Entry("random", {}),
-    "linucb": Entry("linucb", {}, told=False),
+    "linucb": Entry("linucb", {}, told=None),
     "tuned-linucb": Entry("tuned-linucb", {}),
     "rr-linucb": Entry("rr-linucb", {}),
     "rr-lints": Entry("rr-lints", {}),
@@ -91,7 +91,7 @@ def run(setting: Mapping[str, Any], seeds: int, only: Iterable[str] | None = Non
         entry = POLICIES[name]
         values = {"epsilon": setting["epsilon"], "delta": DELTA, **entry.options}
         if entry.told and setting["base_rate"] is not None:
-            values["centre"] = setting["base_rate"]
+            values[entry.told] = setting["base_rate"]
         built[name] = policy_settings(entry.policy, place, setting["rounds"], values)
     at_this_epsilon = [name for name in wanted if "epsilon" in policies.options(POLICIES[name].policy)]
     runs = dict(zip(at_this_epsilon, run_all([built[name] for name in at_this_epsilon], place, chosen), strict=True))
@@ -120,7 +120,7 @@ def _cell(row: str, column: str, ours: float, sem: float | None = None) -> Cell:
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
-    """How often ours is good enough and where it is not; then every world: all shares, and ours minus the best rival's."""
+    """How often ours is good enough and where it is not; then every world: all shares, the best, ours minus the best rival."""
     found = [row for row in rows if "shares" in row]
     cells = []
     for ours in OURS:
@@ -137,6 +137,9 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
                 cells.append(_cell(f"{ours} falls short", where, gap, sem))
     for row in found:
         cells += [_cell(row["row"], f"{row['column']}: {name}", *mean_sem(v)) for name, v in row["shares"].items()]
+        winner = best(row, [*RIVALS, *OURS])
+        if winner is not None:
+            cells.append(_cell(row["row"], f"{row['column']}: best is {winner}", *mean_sem(row["shares"][winner])))
         for ours in OURS:
             if ours in row["shares"]:
                 column = f"{row['column']}: {ours} minus {best(row, RIVALS)}"
