@@ -120,7 +120,7 @@ def _cell(row: str, column: str, ours: float, sem: float | None = None) -> Cell:
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
-    """How often ours is good enough and where it is not; then every world: all shares, the best, ours minus the best rival."""
+    """How often ours is good enough, where it is not; then every world: all shares, the best, ours minus the best rival."""
     found = [row for row in rows if "shares" in row]
     cells = []
     for ours in OURS:
