@@ -24,7 +24,7 @@ EXPECTED = [
     *("mishra-thakurta-linucb", "mishra-thakurta-lints"),
     *("lints", "linucb", "noise-aware-greedy", "noise-aware-ts", "noise-aware-ucb", "oful", "random"),
     *("thompson", "modified-thompson", "filtered-thompson", "ucb1", "dp-se", "anytime-lazy-ucb", "dp-ts", "lazy-dp-ts"),
-    *("adap-ucb", "adap-klucb", "adac-ucb", "mishra-thakurta-ucb", "mishra-thakurta-ts"),
+    *("adap-ucb", "adap-klucb", "adac-ucb", "mishra-thakurta-ucb", "mishra-thakurta-ts", "beta-thompson"),
 ]
 
 

@@ -102,7 +102,7 @@ HIDDEN = r"^Expected policy='[\w-]+' to choose by what it released, for its prob
 WITHOUT = {
     **dict.fromkeys(("filtered-thompson", "modified-thompson", "thompson"), HIDDEN),
     **dict.fromkeys(("adac-ucb", "adap-klucb", "adap-ucb", "anytime-lazy-ucb", "coreset-elimination", "dp-se"), UNKNOWN),
-    **dict.fromkeys(("dp-ts", "lazy-dp-ts", "mishra-thakurta-ts", "mishra-thakurta-ucb", "ucb1"), UNKNOWN),
+    **dict.fromkeys(("dp-ts", "lazy-dp-ts", "mishra-thakurta-ts", "mishra-thakurta-ucb", "ucb1", "beta-thompson"), UNKNOWN),
 }
 """Policies without probabilities, and what asking for them says."""
 

@@ -79,7 +79,7 @@ SETTINGS: list[Mapping[str, Any]] = [
     *(
         {"policy": policy, "row": f"{policy} (no budget)", "column": world, **place}
         for world, place in WORLDS.items()
-        for policy in ("thompson", "ucb1")
+        for policy in ("thompson", "beta-thompson", "ucb1")
     ),
 ]
 QUICK = [
