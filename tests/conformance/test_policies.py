@@ -22,7 +22,7 @@ EXPECTED = [
     *("rarely-switching", "zcdp-episodic"),
     *("jdp-linucb-gaussian", "jdp-linucb-wishart", "jdp-linucb-wishart-unshifted"),
     *("mishra-thakurta-linucb", "mishra-thakurta-lints"),
-    *("lints", "linucb", "noise-aware-greedy", "noise-aware-ts", "noise-aware-ucb", "oful", "random"),
+    *("lints", "linucb", "noise-aware-greedy", "noise-aware-ts", "noise-aware-ucb", "oful", "random", "tuned-linucb"),
     *("thompson", "modified-thompson", "filtered-thompson", "ucb1", "dp-se", "anytime-lazy-ucb", "dp-ts", "lazy-dp-ts"),
     *("adap-ucb", "adap-klucb", "adac-ucb", "mishra-thakurta-ucb", "mishra-thakurta-ts", "beta-thompson"),
 ]

@@ -9,9 +9,10 @@ import pytest
 from scipy.linalg import solve_triangular
 from scipy.stats import chi2
 
-from adaprivate import policies
+from adaprivate import environments, policies
 from adaprivate.compiled import normal, uniform
 from adaprivate.runtime.policy import Policy
+from adaprivate.simulation import run_all
 
 FALSE_ALARM = 1e-6
 ROUNDS = 240
@@ -217,6 +218,47 @@ def test_lints_and_linucb_are_the_literal_algorithms(arms, options):
     compare(policy, Literal(policy.settings, noise, Draws(policy._engine.rng, d)), arms, 15, optimistic=True)
 
 
+@pytest.mark.parametrize(
+    "options", [{"dimension": 4}, {"dimension": 6, "ridge": 2.5, "intercept_ridge": 0.3, "alpha": 0.9, "centre": 0.2}]
+)
+def test_tuned_linucb_is_linucb_with_an_intercept(options):
+    policy, _ = made("tuned-linucb", 18, **options)
+    d, ridge = options["dimension"], options.get("ridge", ROUNDS / 200)
+    candidates, rewards = world(d, 7, 18)
+    A, b = np.diag([ridge] * d + [options.get("intercept_ridge", 1.0)]), np.zeros(d + 1)
+    actions = []
+    for t in range(ROUNDS):
+        x = candidates[t] / np.maximum(1, np.linalg.norm(candidates[t], axis=1, keepdims=True))
+        e = np.hstack([x, np.ones((7, 1))])
+        inverse = np.linalg.inv(A)
+        width = options.get("alpha", 0.4) * math.sqrt(math.log(1 + t / d))
+        scores = e @ inverse @ b + width * np.sqrt(np.einsum("ai,ij,aj->a", e, inverse, e))
+        decision = policy.decide(candidates[t])
+        assert decision.action == np.argmax(scores > scores.max() - 1e-10), f"round {t}"
+        reward = float(rewards[t, decision.action])
+        policy.learn(decision, reward)
+        A += np.outer(e[decision.action], e[decision.action])
+        b += (reward - options.get("centre", 0.5)) * e[decision.action]
+        actions.append(decision.action)
+    assert len(set(actions)) == 7
+    policy.advance()
+    learner = policy.state.learner
+    np.testing.assert_allclose(learner.root @ learner.coordinates, np.linalg.solve(A, b), atol=1e-11)
+
+
+@pytest.mark.parametrize(("dimension", "rounds", "ridge"), [(20, 10_000, 10.0), (385, 10_000, 1.0), (20, 5_000, 5.0)])
+def test_the_tuned_ridge_weighs_a_fiftieth_of_the_rounds_within_bounds(dimension, rounds, ridge):
+    assert policies.settings("tuned-linucb", {"dimension": dimension, "rounds": rounds}).ridge == ridge
+
+
+def test_the_tuned_yardstick_has_under_a_third_of_the_published_ones_regret():
+    """Ten of the paper's worlds: 0.28 over forty of them; the share's own standard error over ten is 0.03."""
+    place = environments.environment("synthetic", {})
+    chosen = [policies.settings(name, {"dimension": 20, "rounds": 10_000}) for name in ("tuned-linucb", "linucb")]
+    tuned, plain = (np.mean([run.regret for run in runs]) for runs in run_all(chosen, place, range(10)))
+    assert tuned < plain / 3
+
+
 @pytest.mark.parametrize(("private", "plain"), [("adaprivate-ts", "lints"), ("adaprivate-ucb", "linucb")])
 @pytest.mark.parametrize(("arms", "options"), ONLINE)
 def test_without_noise_and_batches_it_is_the_non_private_algorithm(private, plain, arms, options):
@@ -236,7 +278,7 @@ def test_without_noise_and_batches_it_is_the_non_private_algorithm(private, plai
     np.testing.assert_array_equal(silent._engine.rng, open_._engine.rng)
 
 
-@pytest.mark.parametrize("name", ["adaprivate-ucb", "linucb"])
+@pytest.mark.parametrize("name", ["adaprivate-ucb", "linucb", "tuned-linucb"])
 def test_ties_go_to_the_first_candidate(name):
     """Candidates of norm 1 tie in round one, whatever rounding does to their norms; so does one offered twice."""
     rng = np.random.default_rng(3)
