@@ -32,6 +32,8 @@ from adaprivate.purposes import Purpose
 policy_options = policy_registry.options
 CHUNK = 25
 """At most so many seeds share one preparation of noise."""
+YARDSTICKS = ("linucb", "tuned-linucb")
+"""Whose reward, with their defaults, percentages are of: as published, and as one would run it."""
 
 
 @entry
@@ -224,7 +226,9 @@ def simulate(
     """Run policies in an environment; one row for each policy and epsilon, every setting a column.
 
     ``options`` sets parameters of the environment and of the policies by name; one that none of them knows is refused.
-    Private policies run at every epsilon, the others once.
+    Private policies run at every epsilon, the others once. Percentages are of the mean reward of LinUCB without privacy on
+    the same seeds: ``percent_of_linucb`` (``percent_sem``) of it as published, alpha = ridge = 1 and no intercept, and
+    ``percent_of_tuned_linucb`` (with ``_sem``) of ``tuned-linucb``, the honest yardstick.
     """
     values = dict(options or {})
     check.expect(len(policies) > 0, "policies", list(policies), "to be non-empty")
@@ -243,18 +247,21 @@ def simulate(
         takes_epsilon = "epsilon" in policy_options(name)
         for own in [{"epsilon": float(budget), "delta": delta} for budget in epsilons] if takes_epsilon else [{}]:
             chosen.append(policy_settings(name, world, rounds, {**values, **own}))
-    baseline = policy_settings("linucb", world, rounds, {})
-    runs = run_all([baseline, *chosen], world, seed_list, jobs=jobs, progress=progress, keep_finished=True)
-    rows = [_row(p, world, rounds, r, runs[0]) for p, r in zip(chosen, runs[1:], strict=True)]
+    yardsticks = [policy_settings(name, world, rounds, {}) for name in YARDSTICKS]
+    runs = run_all([*yardsticks, *chosen], world, seed_list, jobs=jobs, progress=progress, keep_finished=True)
+    count = len(yardsticks)
+    rows = [_row(p, world, rounds, r, runs[:count]) for p, r in zip(chosen, runs[count:], strict=True)]
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def _row(
-    policy: Settings, environment: Environment, rounds: int, runs: Sequence[Run], baseline: Sequence[Run]
+    policy: Settings, environment: Environment, rounds: int, runs: Sequence[Run], yardsticks: Sequence[Sequence[Run]]
 ) -> dict[str, Any]:
     reward_mean, reward_sem = mean_sem([run.reward for run in runs])
     regret_mean, regret_sem = mean_sem([run.regret for run in runs])
-    percent, percent_sem = percent_of(runs, baseline)
+    (percent, percent_sem), (tuned, tuned_sem) = (
+        [None if math.isnan(value) else value for value in percent_of(runs, yardstick)] for yardstick in yardsticks
+    )
     share, share_sem = mean_sem([run.learned_share for run in runs])
     guarantee = policy.guarantee()
     own = {field.name: getattr(policy, field.name) for field in dataclasses.fields(policy)}  # type: ignore[arg-type]
@@ -269,8 +276,10 @@ def _row(
         "reward_sem": reward_sem,
         "regret_mean": regret_mean,
         "regret_sem": regret_sem,
-        "percent_of_linucb": None if math.isnan(percent) else percent,
-        "percent_sem": None if math.isnan(percent_sem) else percent_sem,
+        "percent_of_linucb": percent,
+        "percent_sem": percent_sem,
+        "percent_of_tuned_linucb": tuned,
+        "percent_of_tuned_linucb_sem": tuned_sem,
         "learned_share": share,
         "learned_share_sem": share_sem,
         "rounds_per_second": rounds * len(runs) / max(1e-9, sum(run.seconds for run in runs)),

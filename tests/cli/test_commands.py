@@ -116,14 +116,18 @@ def test_simulate():
         ("linucb", None),
     ]
     contract = {"policy", "environment", "epsilon", "delta", "rounds", "seeds", "reward_mean", "reward_sem", "regret_mean"}
-    contract |= {"regret_sem", "percent_of_linucb", "learned_share", "rounds_per_second", "guarantee"}
+    contract |= {"regret_sem", "percent_of_linucb", "percent_of_tuned_linucb", "percent_of_tuned_linucb_sem"}
+    contract |= {"learned_share", "rounds_per_second", "guarantee"}
     assert all(contract <= set(row) for row in rows)
     assert rows[2]["percent_of_linucb"] == 100
+    assert all(row["percent_of_tuned_linucb"] != row["percent_of_linucb"] for row in rows)
     assert rows[0]["batch_size"] == 100
     assert rows[0]["dimension"] == 4
     text = run("simulate", *options, "--seeds", "2").stdout
     assert "adaprivate-ts" in text
     assert "learned share" in text
+    assert "% of LinUCB" in text
+    assert "of tuned" in text
 
 
 def test_plan():

@@ -11,6 +11,7 @@ import pytest
 from adaprivate import environments, policies, simulation
 from adaprivate.compiled import below, streams
 from adaprivate.policies.core.dispatch import selects, updates
+from adaprivate.report import simulation_table
 from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import episode, run_all, run_one, simulate
 
@@ -150,8 +151,8 @@ def test_an_interruption_keeps_the_seeds_all_have_finished():
     kept = run_all(chosen, WORLD, seeds, jobs=1, progress=Stop(3), keep_finished=True)  # three of the four pieces of work
     assert [run.seed for run in kept[0]] == [run.seed for run in kept[1]] in ([0, 1, 2, 3], [4, 5, 6, 7])
     all_same(kept, [[runs[run.seed] for run in kept[0]] for runs in whole])
-    table = simulate(["lints"], rounds=50, seeds=8, jobs=1, progress=Stop(3))
-    assert table["seeds"].to_list() == [4]
+    table = simulate(["lints"], rounds=50, seeds=8, jobs=1, progress=Stop(5))  # five of six: 6 and 2 seeds, 3 policies
+    assert table["seeds"].to_list() in ([6], [2])
 
 
 def test_an_interruption_before_any_seed_is_finished_is_passed_on():
@@ -183,28 +184,33 @@ def test_simulate_columns_and_values():
     assert set(table["environment_arms"]) == {30}
     assert set(table["seeds"]) == {4}
     chosen = [
-        policies.settings("linucb", {"dimension": 5, "rounds": rounds}),  # the yardstick keeps its defaults
+        *(policies.settings(n, {"dimension": 5, "rounds": rounds}) for n in ("linucb", "tuned-linucb")),  # their defaults
         *(made("adaprivate-ucb", rounds, batch_size=20, alpha=0.5, epsilon=e, delta=1e-6) for e in (1.0, 5.0)),
         made("random", rounds),
     ]
-    base, *others = run_all(chosen, WORLD, seeds)
+    base, tuned, *others = run_all(chosen, WORLD, seeds)
     for row, runs in zip(table.to_dicts(), others, strict=True):
-        reward, theirs = np.array([r.reward for r in runs]), np.array([r.reward for r in base])
+        reward = np.array([r.reward for r in runs])
         regret = np.array([r.regret for r in runs])
         best, floor = np.array([r.best for r in runs]), np.array([r.random for r in runs])
         assert row["reward_mean"] == pytest.approx(reward.sum() / 4)
         assert row["reward_sem"] == pytest.approx(math.sqrt(((reward - reward.mean()) ** 2).sum() / 3 / 4))
         assert row["regret_mean"] == pytest.approx(regret.sum() / 4)
-        ratio = reward.sum() / theirs.sum()
-        assert row["percent_of_linucb"] == pytest.approx(100 * ratio)
-        residual = reward - ratio * theirs
-        linear = math.sqrt((residual**2).sum() / 3 / 4) / theirs.mean()  # the residuals add up to nothing
-        assert row["percent_sem"] == pytest.approx(100 * linear)
+        for yardstick, name, sem in (
+            (base, "percent_of_linucb", "percent_sem"),
+            (tuned, "percent_of_tuned_linucb", "percent_of_tuned_linucb_sem"),
+        ):
+            theirs = np.array([r.reward for r in yardstick])
+            ratio = reward.sum() / theirs.sum()
+            assert row[name] == pytest.approx(100 * ratio)
+            residual = reward - ratio * theirs
+            linear = math.sqrt((residual**2).sum() / 3 / 4) / theirs.mean()  # the residuals add up to nothing
+            assert row[sem] == pytest.approx(100 * linear)
         share = (best - regret - floor) / (best - floor)
         assert row["learned_share"] == pytest.approx(share.mean())
         assert row["learned_share_sem"] == pytest.approx(share.std(ddof=1) / 2)
         assert row["rounds_per_second"] > 0
-    assert table["guarantee"][0] == chosen[1].guarantee().sentence
+    assert table["guarantee"][0] == chosen[2].guarantee().sentence
 
 
 def test_runs_add_up(replay):
@@ -227,16 +233,22 @@ def test_runs_add_up(replay):
 
 
 def test_the_yardstick_is_100_percent_of_itself_and_one_seed_has_no_error():
-    row = simulate(["linucb"], rounds=50, seeds=1).to_dicts()[0]
-    assert row["percent_of_linucb"] == 100
-    assert row["reward_sem"] is row["regret_sem"] is row["percent_sem"] is row["learned_share_sem"] is None
+    for name, percent, sem in (
+        ("linucb", "percent_of_linucb", "percent_sem"),
+        ("tuned-linucb", "percent_of_tuned_linucb", "percent_of_tuned_linucb_sem"),
+    ):
+        row = simulate([name], rounds=50, seeds=1).to_dicts()[0]
+        assert row[percent] == 100
+        assert row["reward_sem"] is row["regret_sem"] is row[sem] is row["learned_share_sem"] is None
 
 
 def test_rewards_may_all_be_zero():
     """With few rounds the yardstick may earn nothing: no number is made up, and the table stays JSON."""
     for seed in range(6):
         row = simulate(["random"], rounds=1, seeds=[seed]).to_dicts()[0]
-        assert row["percent_of_linucb"] is None or math.isfinite(row["percent_of_linucb"])
+        for name in ("percent_of_linucb", "percent_of_tuned_linucb"):
+            assert row[name] is None or math.isfinite(row[name])
+        assert simulation_table([row]).row_count == 1
 
 
 def test_many_rows_keep_every_column():

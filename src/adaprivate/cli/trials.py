@@ -23,10 +23,13 @@ def simulate(
 ) -> None:
     """Run policies in an environment, every policy on the same worlds."""
     from adaprivate import report
+    from adaprivate.simulation import YARDSTICKS
     from adaprivate.simulation import simulate as run
 
     values = parsed(option)
-    with progress(rounds * seeds * (len(policy) * len(epsilon) + 1), "simulating", unit="rounds", silent=json) as advance:
+    with progress(
+        rounds * seeds * (len(policy) * len(epsilon) + len(YARDSTICKS)), "simulating", unit="rounds", silent=json
+    ) as advance:
         table = run(
             policy,
             environment,

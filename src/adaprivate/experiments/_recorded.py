@@ -9,7 +9,7 @@ import numpy as np
 
 from adaprivate.check import Floats
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._measured import beside_linucb, plot_band
+from adaprivate.experiments._measured import beside_linucb, plot_band, tuned_cell
 from adaprivate.experiments._synthetic import Printed, cell
 from adaprivate.simulation import Run, mean_sem
 
@@ -36,11 +36,12 @@ def quick(settings: Sequence[Mapping[str, Any]], **world: Any) -> list[Mapping[s
 
 
 def level_cells(rows: Sequence[Row], paper: Printed) -> list[Cell]:
-    """Percent of LinUCB beside the printed one, then CTR and learned share."""
+    """Percent of LinUCB beside the printed one, then that of tuned LinUCB, CTR and learned share."""
     cells = []
     for r in rows:
         name, column = r["row"], r["column"]
         cells.append(cell(name, column, paper.get((name, column)), r["percent"], r["percent_sem"]))
+        cells.append(tuned_cell(r))
         share = mean_sem([100 * run.learned_share for run in r["runs"]])
         for what, (value, sem) in (("CTR", click_rate(r)), ("learned share, %", share)):
             cells.append(Cell(name, f"{column}, {what}", None, value, sem, "not-in-paper"))

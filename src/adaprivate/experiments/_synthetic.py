@@ -13,7 +13,7 @@ import numpy as np
 
 from adaprivate.check import Floats
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._measured import plot_curves
+from adaprivate.experiments._measured import plot_curves, tuned_cell
 
 PAPER_SEEDS = 12
 Printed = dict[tuple[str, str], tuple[float, float]]
@@ -67,8 +67,12 @@ def growth_exponent(sizes: Sequence[float], values: Floats) -> tuple[float, floa
 
 
 def percent_cells(rows: Sequence[Row], paper: Printed) -> list[Cell]:
-    """A cell for each row's percent of LinUCB."""
-    return [cell(r["row"], r["column"], paper.get((r["row"], r["column"])), r["percent"], r["percent_sem"]) for r in rows]
+    """Each row's percent of LinUCB, beside the printed one, and of tuned LinUCB."""
+    cells = []
+    for r in rows:
+        cells.append(cell(r["row"], r["column"], paper.get((r["row"], r["column"])), r["percent"], r["percent_sem"]))
+        cells.append(tuned_cell(r))
+    return cells
 
 
 def plot_regret(rows: Sequence[Row], axes: Any) -> None:

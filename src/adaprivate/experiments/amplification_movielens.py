@@ -16,6 +16,7 @@ from typing import Any
 from adaprivate.experiments import Cell, Row
 from adaprivate.experiments._measured import paired_points
 from adaprivate.experiments._recorded import ROUNDS, on_ratings, plot_reward, quick
+from adaprivate.experiments._synthetic import percent_cells
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 4.3"
 SEEDS = 5
@@ -51,7 +52,7 @@ run = on_ratings
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
     """Levels, then paired gains."""
-    cells = [Cell(r["row"], r["column"], None, r["percent"], r["percent_sem"], "not-in-paper") for r in rows]
+    cells = percent_cells(rows, {})
     found = {(row["row"], row["column"]): row for row in rows}
     for column in dict.fromkeys(row["column"] for row in rows):
         for name, word, against in ((PUBLISHED, "published noise", "TS"), (EXACT, "exact noise", "TS, exact noise")):

@@ -25,6 +25,7 @@ from adaprivate.data.dp_svd import feature_guarantee, overlapping_guarantee
 from adaprivate.experiments import Cell, Row
 from adaprivate.experiments._measured import paired_points
 from adaprivate.experiments._recorded import ROUNDS, click_rate, on_ratings, quick
+from adaprivate.experiments._synthetic import percent_cells
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 6.3"
 SEEDS = 5
@@ -73,7 +74,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         cells.append(Cell(CLAIMED, column, epsilon, published, None, "unsound-as-published"))
         cells.append(Cell(OURS, column, None, feature_guarantee(epsilon, DELTA).epsilon, None, "not-in-paper"))
     found = {(row["row"], row["column"]): row for row in rows}
-    cells += [Cell(r["row"], r["column"], None, r["percent"], r["percent_sem"], "not-in-paper") for r in rows]
+    cells += percent_cells(rows, {})
     public = found["AdaPrivate-TS", "public features"]
     for column in _WORLDS:
         ts, ucb = found["AdaPrivate-TS", column], found["AdaPrivate-UCB", column]

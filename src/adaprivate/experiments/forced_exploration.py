@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._measured import ROUNDS, beside_linucb, paired_points
+from adaprivate.experiments._measured import OF_TUNED, ROUNDS, beside_linucb, paired_points
 from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, plot_regret
 from adaprivate.simulation import mean_sem
 
@@ -68,6 +68,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
             cells.append(Cell(name, AT_MOST, HIGH, ours, sem, "agrees" if ours <= HIGH + slack else "differs"))
         else:
             cells.append(cell(name, "% of LinUCB", None, ours, sem))
+        cells.append(cell(name, OF_TUNED, None, row["percent_of_tuned"], row["percent_of_tuned_sem"]))
         if "forced" in name:
             share, error = mean_sem([100 * run.state["forced rounds"] / ROUNDS for run in played])
             printed = PAPER.get((name, SHARE))

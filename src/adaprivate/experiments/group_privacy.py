@@ -21,7 +21,7 @@ from typing import Any
 
 from adaprivate import privacy
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._measured import beside_linucb
+from adaprivate.experiments._measured import OF_TUNED, beside_linucb
 from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, with_our_spread
 from adaprivate.simulation import mean_sem
 
@@ -112,6 +112,8 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
                 cells.append(Cell(name, titled, found.paper, ours, sem, verdict))
             if not sections:
                 cells.append(Cell(name, column, None, ours, sem, "not-in-paper"))
+        tuned = row["percent_of_tuned"], row["percent_of_tuned_sem"]
+        cells.append(Cell(name, OF_TUNED, None, *tuned, "not-in-paper"))
     return cells
 
 

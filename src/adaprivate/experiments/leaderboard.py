@@ -1,5 +1,7 @@
 """All linear policies on the paper's synthetic world at equal true privacy: reward, learned share, regret.
 
+Percents are of the reward of LinUCB without privacy, as published and tuned (`tuned-linucb`, a quarter of its regret).
+
 Equal true privacy: within the sharpest calibration a policy offers (named in its row) the nominal epsilon is solved for, so
 that the epsilon its guarantee proves is the one in the column. Policies protect different things, so they are listed by
 privacy notion, pure and approximate apart, and lists of different notions are not to be compared: an *event* guarantee
@@ -31,7 +33,7 @@ import numpy as np
 from adaprivate import environments, policies
 from adaprivate.check import InputError
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._measured import ROUNDS, played
+from adaprivate.experiments._measured import OF_TUNED, ROUNDS, percents, played
 from adaprivate.experiments._synthetic import PAPER_SEEDS
 from adaprivate.policies import Settings
 from adaprivate.simulation import mean_sem, policy_settings
@@ -122,12 +124,8 @@ def all_rows(epsilons: Sequence[float] = EPSILONS) -> list[Mapping[str, Any]]:
 
 
 SETTINGS = all_rows()
-QUICK = [
-    setting
-    for setting in SETTINGS
-    if setting["policy"] in ("linucb", "random", "adaprivate-ucb", "jdp-linucb-gaussian", "mishra-thakurta-linucb")
-    and setting["epsilon"] in (None, 1.0)
-]
+_FEW = ("linucb", "tuned-linucb", "random", "adaprivate-ucb", "jdp-linucb-gaussian", "mishra-thakurta-linucb")
+QUICK = [setting for setting in SETTINGS if setting["policy"] in _FEW and setting["epsilon"] in (None, 1.0)]
 
 
 @lru_cache(maxsize=512)
@@ -224,6 +222,7 @@ def run(setting: Mapping[str, Any], seeds: int) -> Row:
         "reward": mean_sem([run.reward for run in runs]),
         "learned_share": mean_sem([100 * run.learned_share for run in runs]),
         "regret": mean_sem([run.regret for run in runs]),
+        **percents(runs),
     }
 
 
@@ -241,7 +240,7 @@ def _by_notion(rows: Sequence[Row]) -> dict[str, dict[str, list[Row]]]:
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
-    """A list for each notion, the best first: learned share, regret and reward at every true epsilon."""
+    """A list for each notion, the best first: learned share, regret, reward and percents of it at every true epsilon."""
     cells: list[Cell] = []
     for name, list_ in _by_notion(rows).items():
         for label, entries in list_.items():
@@ -250,8 +249,13 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
                 if row["epsilon"] is not None and not math.isclose(row["true_epsilon"], row["epsilon"], rel_tol=0.01):
                     missed = f"{column} is not reached, but"
                     cells.append(Cell(f"[{name}] {label}", missed, None, row["true_epsilon"], None, "not-in-paper"))
-                for what, key in (("learned share, %", "learned_share"), ("regret", "regret"), ("reward", "reward")):
-                    ours, sem = row[key]
+                for what, (ours, sem) in {
+                    "learned share, %": row["learned_share"],
+                    "regret": row["regret"],
+                    "reward": row["reward"],
+                    "% of LinUCB": (row["percent"], row["percent_sem"]),
+                    OF_TUNED: (row["percent_of_tuned"], row["percent_of_tuned_sem"]),
+                }.items():
                     cells.append(Cell(f"[{name}] {label}", f"{column}: {what}", None, ours, sem, "not-in-paper"))
     return cells
 

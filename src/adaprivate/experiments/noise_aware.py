@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from adaprivate.experiments import Cell, Row, leaderboard
-from adaprivate.experiments._measured import beside_linucb, paired_points
+from adaprivate.experiments._measured import OF_TUNED, beside_linucb, paired_points
 from adaprivate.simulation import mean_sem
 
 SOURCE = "our own policy; docs/noise-aware.md"
@@ -39,6 +39,7 @@ def _settings(epsilons: Sequence[float], rivals: Sequence[str]) -> list[Mapping[
         {"row": "random", "policy": "random", "epsilon": None},
         {"row": "linucb, not private", "policy": "linucb", "epsilon": None},
         {"row": "linucb centred, not private", "policy": "linucb", "options": {"centre": 0.5}, "epsilon": None},
+        {"row": "tuned-linucb, not private", "policy": "tuned-linucb", "epsilon": None},
     ]
     for epsilon in epsilons:
         rows += [
@@ -71,13 +72,13 @@ def run(setting: Mapping[str, Any], seeds: int) -> Row:
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
-    """Regret, learned share and percent of LinUCB; the default against AdaPrivate-TS and -UCB, seed by seed."""
+    """Regret, learned share, percent of LinUCB (published, tuned); the default against AdaPrivate-TS and -UCB, by seed."""
     cells = []
     for row in rows:
         column = "any epsilon" if row["epsilon"] is None else f"epsilon {row['epsilon']:g}"
         values = {"regret": row["regret"], "learned share, %": row["share"]}
-        if "percent" in row:
-            values["% of linucb"] = (row["percent"], row["percent_sem"])
+        values["% of linucb"] = (row["percent"], row["percent_sem"])
+        values[OF_TUNED] = (row["percent_of_tuned"], row["percent_of_tuned_sem"])
         for what, (value, sem) in values.items():
             cells.append(Cell(row["row"], f"{column}: {what}", None, value, sem, "not-in-paper"))
     baseline = rows[0]["baseline"]

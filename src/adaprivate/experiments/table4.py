@@ -12,6 +12,7 @@ A gain is the paired difference to the row above, in points; the paper's own err
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -67,7 +68,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         points, sem = paired_points(found[after], found[before], baseline)
         cells.append(cell(name, GAIN, with_our_spread(PAPER[name, GAIN], sem, len(baseline)), points, sem))
     bad = {*UNSOUND, "All together"}
-    return [Cell(c.row, c.column, c.paper, c.ours, c.sem, _UNSOUND if c.row in bad else c.verdict) for c in cells]
+    return [dataclasses.replace(c, verdict=_UNSOUND) if c.row in bad and c.paper is not None else c for c in cells]
 
 
 _UNSOUND = "unsound-as-published"

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._measured import beside_linucb, paired_points, true_epsilon
+from adaprivate.experiments._measured import beside_linucb, paired_points, true_epsilon, tuned_cell
 from adaprivate.experiments._synthetic import PAPER_SEEDS, plot_regret
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Table 6"
@@ -91,6 +91,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     for row in rows:
         name, column = row["row"], row["column"]
         cells.append(_judged(name, column, row["percent"], row["percent_sem"]))
+        cells.append(tuned_cell(row))
         cells.append(_judged(name, f"{column}, true epsilon", row["true_epsilon"], None))
         cells.append(_judged(name, f"{column}, learned share", 100 * row["learned_share"], None))
         if name in PROTOTYPE:

@@ -65,13 +65,14 @@ def simulation_table(rows: Sequence[dict[str, Any]]) -> Table:
         title=f"{rows[0]['environment']}: {rows[0]['rounds']:,} rounds, {rows[0]['seeds']} seeds", title_justify="left"
     )
     table.add_column("policy")
-    for heading in ("epsilon", "% of LinUCB", "learned share", "regret", "rounds/s"):
+    for heading in ("epsilon", "% of LinUCB", "of tuned", "learned share", "regret", "rounds/s"):
         table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(
             row["policy"],
             number(row["epsilon"]),
             _with_sem(row["percent_of_linucb"], row["percent_sem"], 1),
+            _with_sem(row["percent_of_tuned_linucb"], row["percent_of_tuned_linucb_sem"], 1),
             _with_sem(100 * row["learned_share"], row["learned_share_sem"] and 100 * row["learned_share_sem"], 1) + " %",
             _with_sem(row["regret_mean"], row["regret_sem"], 0),
             f"{row['rounds_per_second']:,.0f}",
@@ -107,7 +108,9 @@ def evaluation_notes(rows: Sequence[dict[str, Any]]) -> list[str]:
     return notes
 
 
-def _with_sem(value: float, sem: float | None, digits: int) -> str:
+def _with_sem(value: float | None, sem: float | None, digits: int) -> str:
+    if value is None:
+        return "-"
     return f"{value:,.{digits}f}" + (f" ± {sem:,.{digits}f}" if sem is not None else "")
 
 

@@ -6,9 +6,9 @@ Deviates: features (x, 1), rewards less 1/2, a width that grows with t, a ridge 
 
 The published alpha = ridge = 1 without intercept has nearly four times its regret on the synthetic world: percentages of
 that one flatter. No constant ridge suits both dense features of a few coordinates (10 to 20 is best) and blocks of many (1
-is), so the default is T / 50d held to [1, 10]: a prior worth at most a fiftieth of the rounds. A constant width explores
-blocks too long, or locks in on a wrong arm where candidates stay the same; so it is alpha sqrt(log(1 + t / d)). These rules
-and alpha = 0.4 were chosen on seeds 1000 to 1019 of synthetic worlds with drawn and with fixed candidates, arms, and covtype.
+is), so the default is T / 50d held to [1, 10], a prior worth a fiftieth of the rounds. A constant width explores blocks too
+long, or locks in on a wrong arm where candidates stay the same; so it is alpha sqrt(log(1 + t / d)). These rules and alpha
+= 0.4 were chosen on seeds 1000 to 1019 of synthetic worlds with drawn and with fixed candidates, of arms, and of covtype.
 """
 
 from __future__ import annotations
