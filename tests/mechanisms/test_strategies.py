@@ -68,9 +68,11 @@ def dense(name, strategy):
         return strategy.matrix()
     if name == "blt":
         column = [1.0] + [float(strategy.omegas @ strategy.thetas**k) for k in range(steps - 1)]
+    elif name == "banded":
+        assert len(strategy.coefficients) == min(5, steps)
+        column = [*strategy.coefficients, *[0.0] * steps]
     else:
         column = [round(math.comb(2 * k, k) / 4**k * 2**20) / 2**20 for k in range(steps)]
-        column = column if name == "sqrt" else [c * (k < 5) for k, c in enumerate(column)]
     return np.array([[column[i - j] if i >= j else 0.0 for j in range(steps)] for i in range(steps)])
 
 

@@ -63,7 +63,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     """Levels; what was earned with less privacy than stated is unsound, and whether its level reproduces is said apart."""
     cells = []
     for c in percent_cells(rows, PRINTED):
-        if c.row not in UNSOUND:
+        if c.row not in UNSOUND or c.paper is None:
             cells.append(c)
             continue
         cells.append(dataclasses.replace(c, verdict="unsound-as-published"))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
+from scipy.optimize import minimize
+from scipy.signal import lfilter
 
-from adaprivate import check, privacy
+from adaprivate import blas, check, privacy
 from adaprivate.check import Floats
 from adaprivate.mechanisms.history import History
 from adaprivate.mechanisms.noise import Noise
 from adaprivate.mechanisms.prefix import PrefixSum, on_grid
+
+_FITTED_BITS = 12
 
 
 class Toeplitz(History):
@@ -59,13 +64,18 @@ class SquareRoot(Toeplitz):
 
 
 class Banded(Toeplitz):
-    """The first ``bands`` coefficients of the square root: remembers that many batches, and suits users who return late."""
+    """Remembers the last ``bands`` batches, and suits users who return late, after that many or more.
+
+    The coefficients are fitted to the number of steps: the least worst-case error that so many can give to one
+    participation (jax-privacy's banded Toeplitz strategies have, by default, the least mean square instead).
+    """
 
     name = "banded"
 
     def __init__(self, steps: int, bands: int = 16) -> None:
         self.bands = check.whole("bands", bands, at_least=1)
-        super().__init__(steps, square_root(self.bands))
+        steps = check.whole("steps", steps, at_least=1)
+        super().__init__(steps, np.array(_fit(steps, min(self.bands, steps))))
 
 
 def square_root(count: int) -> Floats:
@@ -82,6 +92,44 @@ def inverse_series(series: Floats, count: int) -> Floats:
         product = np.fft.irfft(transform * transform * np.fft.rfft(series[:size], 2 * size), 2 * size)[:size]
         inverse = 2 * np.pad(inverse, (0, size - len(inverse))) - product
     return inverse[:count]
+
+
+def _log_error(later: Floats, steps: int) -> tuple[float, Floats]:
+    """The logarithm of |first column of C|^2 |last row of A C^-1|^2, c = (1, later), and its gradient.
+
+    As power series, A C^-1 is 1 / ((1 - x) c(x)), and its derivative by c_j is -x^j times the same over c(x).
+    """
+    c = np.concatenate([[1.0], later])
+    running = lfilter([1.0], c, np.ones(steps))
+    again = lfilter([1.0], c, running)
+    last_row, column = _square(running), _square(c)
+    slopes = np.array([running[j:] @ again[: steps - j] for j in range(1, len(c))])
+    return math.log(last_row) + math.log(column), 2 * (later / column - slopes / last_row)
+
+
+@lru_cache(maxsize=256)
+@blas.one_thread()
+def _fit(steps: int, bands: int) -> tuple[float, ...]:
+    """The falling coefficients of least worst-case error, from the square root's, which are the best for as many steps.
+
+    Whole multiples of 2^-12, so that machines whose sums round differently find the same; that costs less than 1e-7.
+    """
+    start = square_root(bands)
+    if bands in (1, steps):
+        return tuple(start.tolist())
+    with np.errstate(over="ignore", invalid="ignore"):  # of steps too long, which the search takes back
+        found = minimize(
+            _log_error,
+            start[1:],
+            args=(steps,),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=[(0, 1)] * (bands - 1),
+            options={"maxiter": 500, "ftol": 1e-12, "gtol": 1e-7},
+        )
+        fitted = np.minimum.accumulate(np.round(np.concatenate([[1.0], found.x]) * 2.0**_FITTED_BITS) / 2.0**_FITTED_BITS)
+        better = _log_error(fitted[1:], steps)[0] <= _log_error(start[1:], steps)[0]
+    return tuple((fitted if better else start).tolist())
 
 
 def _square(column: Floats) -> float:
