@@ -7,7 +7,6 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.signal import lfilter
 
 from adaprivate import blas, check, privacy
 from adaprivate.check import Floats
@@ -100,10 +99,13 @@ def _log_error(later: Floats, steps: int) -> tuple[float, Floats]:
     As power series, A C^-1 is 1 / ((1 - x) c(x)), and its derivative by c_j is -x^j times the same over c(x).
     """
     c = np.concatenate([[1.0], later])
-    running = lfilter([1.0], c, np.ones(steps))
-    again = lfilter([1.0], c, running)
+    inverse = inverse_series(c, steps)
+    running = np.cumsum(inverse)
+    size = 2 << (steps - 1).bit_length()
+    transform = np.fft.rfft(running, size)
+    again = np.fft.irfft(transform * np.fft.rfft(inverse, size), size)[:steps]
+    slopes = np.fft.irfft(transform * np.fft.rfft(again, size).conj(), size)[1 : len(c)]  # running' (again, j later)
     last_row, column = _square(running), _square(c)
-    slopes = np.array([running[j:] @ again[: steps - j] for j in range(1, len(c))])
     return math.log(last_row) + math.log(column), 2 * (later / column - slopes / last_row)
 
 
