@@ -131,6 +131,10 @@ def row(label, notion, share):
         "learned_share": (share, 1.0),
         "regret": (100 - share, 1.0),
         "reward": (share, 1.0),
+        "percent": share + 2,
+        "percent_sem": 0.2,
+        "percent_of_tuned": share + 1,
+        "percent_of_tuned_sem": 0.1,
     }
 
 
@@ -145,6 +149,10 @@ def test_notions_are_listed_apart_and_the_best_of_each_first():
     order = list(dict.fromkeys(cell.row for cell in cells))
     assert order == ["[not private] d", "[event, replace] c", "[event, replace] b", "[local, replace] a"]
     assert all(cell.paper is None for cell in cells)
+    percents = {
+        cell.column: (cell.ours, cell.sem) for cell in cells if cell.row == "[not private] d" and "LinUCB" in cell.column
+    }
+    assert percents == {"any epsilon: % of LinUCB": (97.0, 0.2), "any epsilon: % of tuned LinUCB": (96.0, 0.1)}
     missed = [cell for cell in cells if "not reached" in cell.column]
     assert [(cell.row, cell.ours) for cell in missed] == [("[event, replace] c", 0.5)]
 
