@@ -8,7 +8,7 @@ After a crash the stored ones are read again; nothing is ever drawn twice.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -30,10 +30,11 @@ COPY_REFUSED = (
 
 
 class Release(NamedTuple):
-    """What was released, and as which: public."""
+    """What was released, as which, and of which channel where there are several: public."""
 
     batch: int
     values: Floats
+    channel: str = ""
 
 
 class Told(float):
@@ -46,7 +47,7 @@ class Book(ABC):
     Not safe from several threads by itself; :class:`~adaprivate.runtime.policy.Policy` holds a lock around it.
     """
 
-    tells: ClassVar[bool] = False
+    tells: bool = False
     """Whether noise is drawn when a reward arrives."""
     plan: Any
     source: Noise

@@ -114,6 +114,16 @@ class Contribution:
         return np.array([towards_zero(weight * entry, 2**_REWARD_BITS) for entry in integers], dtype=object)
 
 
+def directed(features: Floats, shape: Coordinates | None = None) -> Floats:
+    """The features scaled to norm 1, in these coordinates if any; zero stays zero."""
+    x = np.asarray(features, dtype=np.float64)
+    largest = float(np.abs(x).max(initial=0.0))
+    if largest == 0:
+        return x
+    x = x / largest  # so that no square under- or overflows
+    return np.asarray(x / np.linalg.norm(x if shape is None else shape.whiten(x)))
+
+
 def towards_zero(numerator: int, denominator: int) -> int:
     """The quotient, its fraction dropped."""
     return numerator // denominator if numerator >= 0 else -(-numerator // denominator)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from adaprivate import blas, check, privacy
+from adaprivate import blas, check, mechanisms, privacy
 from adaprivate.check import Array, Floats
 from adaprivate.mechanisms.prefix import Strategy, grid_integers, on_grid, weighted, zeros
 
@@ -80,3 +80,18 @@ class Dense(History):
 
     def matrix(self) -> Floats:
         return self._C.copy()
+
+
+def stored(strategy: Strategy) -> tuple[str, Floats | None]:
+    """Its name, and its matrix where the name alone does not make it again; another than the default one is refused."""
+    if isinstance(strategy, Dense):
+        return Dense.name, strategy.matrix()
+    again = vars(mechanisms.strategy(strategy.name, strategy.steps))
+    same = all(name in again and np.array_equal(value, again[name]) for name, value in vars(strategy).items())
+    check.expect(same, "strategy", strategy.name, "to have its default parameters, to be stored")
+    return strategy.name, None
+
+
+def restored(name: str, matrix: Floats | None, steps: int) -> Strategy:
+    """The strategy of so many steps that :func:`stored` wrote."""
+    return mechanisms.strategy(name, steps) if matrix is None else Dense(matrix)

@@ -9,18 +9,17 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from adaprivate import check, mechanisms, privacy
+from adaprivate import check, privacy
 from adaprivate.check import Floats
-from adaprivate.mechanisms import laws, packing, units
+from adaprivate.mechanisms import history, laws, packing, units
 from adaprivate.mechanisms.arm_sampler import LARGEST, ArmSampler
 from adaprivate.mechanisms.book import ArmBook, RewardBook, SumBook
 from adaprivate.mechanisms.catalogue import Shape
-from adaprivate.mechanisms.contributions import EventCollector
-from adaprivate.mechanisms.history import Dense
+from adaprivate.mechanisms.contributions import EventCollector, directed
 from adaprivate.mechanisms.laws import AdditiveLaw, GaussianLaw, RewardLaw
 from adaprivate.mechanisms.noise import Noise, Secure, Simulated, SimulatedReplicas
 from adaprivate.mechanisms.prefix import NoisyRows, PrefixSum, Strategy
@@ -33,6 +32,7 @@ KEPT = (
     "feature-norm",
     "one-batch",
     "one-arm",
+    "one-channel",
     "public-schedule",
     "released-schedule",
     "catalogue",
@@ -133,9 +133,10 @@ class BatchPlan(Plan):
     ``unit``: whom it protects. ``law``: its noise, ``noise_multiplier`` times what one unit can move. ``epochs``: how
     batches share noise. ``ends``: the round after which each batch is released; further rounds are not.
     ``decoded``: whether running sums are released, or every batch's row of C s as it is, scaled to columns of norm 1.
-    ``intercept``: whether 1 follows the features. ``shape``: coordinates in which the noise is round; ``catalogue``:
-    whether they come from a public catalogue. ``sampling_rate``: the probability with which a reward enters its batch,
-    ``sampling_exact`` whether its price is attained.
+    ``intercept``: whether 1 follows the features. ``direction``: whether features enter by their direction alone, at norm 1
+    (with a catalogue, the whole event in the shape's coordinates). ``shape``: coordinates in which the noise is round;
+    ``catalogue``: whether they come from a public catalogue. ``sampling_rate``: the probability with which a reward enters
+    its batch, ``sampling_exact`` whether its price is attained.
     ``continues``: whether a longer plan may follow, so that what comes after the last batch is kept for its next one.
     ``refusal``: the setting that rules exact noise out (name, value, condition).
     """
@@ -149,6 +150,7 @@ class BatchPlan(Plan):
     centre: float = 0.0
     decoded: bool = True
     intercept: bool = False
+    direction: bool = False
     shape: Shape | None = None
     catalogue: bool = False
     sampling_rate: float = 1.0
@@ -209,7 +211,10 @@ class BatchPlan(Plan):
 
     def event(self, features: Floats) -> Floats:
         """What is summed up of these features."""
-        return np.append(features, 1.0) if self.intercept else features
+        if self.direction and not self.catalogue:
+            features = directed(features)
+        event = np.append(features, 1.0) if self.intercept else features
+        return directed(event, self.shape) if self.direction and self.catalogue else event
 
     def epoch_of(self, batch: int) -> Epoch:
         """The epoch that this batch belongs to."""
@@ -281,22 +286,12 @@ class BatchPlan(Plan):
                 "unit": [self.unit.name, dataclasses.asdict(self.unit)],  # type: ignore[call-overload]
                 "law": [self.law.name, dataclasses.asdict(self.law)],  # type: ignore[call-overload]
                 "shape": None if self.shape is None else self.shape.root,
-                "epochs": [(e.first, e.last, *_stored_strategy(e.strategy)) for e in self.epochs],
+                "epochs": [(e.first, e.last, *history.stored(e.strategy)) for e in self.epochs],
             }
         )
 
 
 _OWN = ("unit", "law", "shape", "epochs")
-
-
-def _stored_strategy(strategy: Strategy) -> tuple[str, Floats | None]:
-    """Its name, and its matrix where the name alone does not make it again; another than the default one is refused."""
-    if isinstance(strategy, Dense):
-        return Dense.name, strategy.matrix()
-    again = vars(mechanisms.strategy(strategy.name, strategy.steps))
-    same = all(name in again and np.array_equal(value, again[name]) for name, value in vars(strategy).items())
-    check.expect(same, "strategy", strategy.name, "to have its default parameters, to be stored")
-    return strategy.name, None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -369,22 +364,25 @@ class SamplingPlan(Plan):
         return packing.to_bytes({"kind": "sampling", **dataclasses.asdict(self)})
 
 
-def plan_from_bytes(data: bytes) -> BatchPlan | RewardPlan | SamplingPlan:
+def plan_from_bytes(data: bytes) -> Any:
     """The plan that ``to_bytes`` wrote."""
     stored = packing.from_bytes(data)
-    known = isinstance(stored, dict) and stored.get("kind") in ("batch", "reward", "sampling")
+    known = isinstance(stored, dict) and stored.get("kind") in ("batch", "reward", "sampling", "channels")
     check.expect(known, "data", "something else", "to be a plan")
     kind = stored.pop("kind")
     if kind == "sampling":
         return SamplingPlan(**stored)
+    if kind == "channels":
+        from adaprivate.mechanisms.channels import restored_plan
+
+        return restored_plan(stored)
     name, options = stored["law"]
     law = laws.named(name)(**options)
     if kind == "reward":
         return RewardPlan(**{**stored, "law": law})
     unit_name, unit_options = stored["unit"]
     epochs = [
-        Epoch(first, last, mechanisms.strategy(name, last - first) if matrix is None else Dense(matrix))
-        for first, last, name, matrix in stored["epochs"]
+        Epoch(first, last, history.restored(name, matrix, last - first)) for first, last, name, matrix in stored["epochs"]
     ]
     own = {"law": law, "unit": units.named(unit_name)(**unit_options), "epochs": tuple(epochs)}
     shape = None if stored["shape"] is None else Shape(stored["shape"])

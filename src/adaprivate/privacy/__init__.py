@@ -29,6 +29,7 @@ from adaprivate.privacy.participation import (
     Participation,
     UserLedger,
     arm_events,
+    channelled,
     events,
     group_mu,
     group_rho,
@@ -39,7 +40,15 @@ from adaprivate.privacy.participation import (
     told_rewards,
     users,
 )
-from adaprivate.privacy.price import GaussianPrice, NumericalPrice, Price, PurePrice, SampledGaussianPrice, compose
+from adaprivate.privacy.price import (
+    EitherPrice,
+    GaussianPrice,
+    NumericalPrice,
+    Price,
+    PurePrice,
+    SampledGaussianPrice,
+    compose,
+)
 from adaprivate.privacy.sampling import (
     published_renyi,
     published_sampled_gaussian_sigma,
@@ -70,6 +79,7 @@ __all__ = [
     "MOST_ARMS_TO_CALIBRATE",
     "NEIGHBOURS",
     "BudgetError",
+    "EitherPrice",
     "GaussianPrice",
     "GdpFilter",
     "GdpOdometer",
@@ -84,6 +94,7 @@ __all__ = [
     "UserLedger",
     "arm_events",
     "calibrate_thompson",
+    "channelled",
     "compose",
     "events",
     "gaussian_delta",

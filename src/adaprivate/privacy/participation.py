@@ -78,6 +78,17 @@ def told_rewards() -> Participation:
     return Participation("event", "replace", 1.0, conditions=("reward-range", "one-batch", *_STREAM))
 
 
+def channelled(*, local: bool = False, gaussian: bool = False) -> Participation:
+    """One reward in [0, 1] replaced by another, when each takes one of several channels, by a public rule.
+
+    ``gaussian``: whether sums of features are among them. ``local``: rewards are flipped before they are sent here.
+    """
+    own = (*(("feature-norm",) if gaussian else ()), *(("client-flip",) if local else ()))
+    conditions = ("reward-range", "one-channel", *own, "released-schedule", "public-features", "secret-noise", "no-replay")
+    whom = "the value of any one reward" + (", against whoever runs this software too" if local else "")
+    return Participation("event", "replace", 1.0, protects=whom, conditions=conditions)
+
+
 def arm_events() -> Participation:
     """One reward in [0, 1] of a fixed set of arms replaced by another: it enters releases about its own arm alone."""
     return Participation(

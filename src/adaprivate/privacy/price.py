@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from scipy.special import log_expit, ndtri_exp
@@ -183,6 +183,47 @@ class NumericalPrice(Price):
 
     def loss_distribution(self) -> Any:
         return self.distribution
+
+
+@dataclass(frozen=True)
+class EitherPrice(Price):
+    """One of these prices, whichever: every unit pays exactly one of them, and which one is public before it pays.
+
+    Whoever does not know which states the worst of them at every point (docs/privacy.md, "Channels").
+    """
+
+    prices: tuple[Price, ...]
+    slack: float = field(init=False)
+    exact: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        check.expect(len(self.prices) > 0, "prices", self.prices, "to be non-empty")
+        for price in self.prices:
+            check.kind("price", price, Price)
+        object.__setattr__(self, "slack", max(price.slack for price in self.prices))
+        object.__setattr__(self, "exact", all(price.exact for price in self.prices))
+
+    @property
+    def mu(self) -> float:
+        return max(price.mu for price in self.prices)
+
+    def delta(self, epsilon: float) -> float:
+        return max(price.delta(epsilon) for price in self.prices)
+
+    def epsilon(self, delta: float) -> float:
+        return max(price.epsilon(delta) for price in self.prices)
+
+    def exact_at(self, delta: float) -> bool:
+        """Whether one that is exact there sets the epsilon: some unit may pay it."""
+        worst = self.epsilon(delta)
+        return any(price.exact_at(delta) for price in self.prices if price.epsilon(delta) == worst)
+
+    def loss_distribution(self) -> Any:
+        """That of paying all of them: it covers each, and costs whoever composes more than need be."""
+        total = self.prices[0].loss_distribution()
+        for price in self.prices[1:]:
+            total = total.compose(price.loss_distribution())
+        return total
 
 
 def compose(prices: Sequence[Price]) -> Price:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from adaprivate.mechanisms.laws.base import AdditiveLaw, Law, RewardLaw
+from adaprivate.mechanisms.laws.base import AdditiveLaw, CountLaw, Law, RewardLaw
 from adaprivate.mechanisms.laws.gaussian import GaussianLaw
 from adaprivate.registry import Registry
 
-__all__ = ["AdditiveLaw", "GaussianLaw", "Law", "RewardLaw", "named", "names"]
+__all__ = ["AdditiveLaw", "CountLaw", "GaussianLaw", "Law", "RewardLaw", "named", "names"]
 
 
 def _offers(module: ModuleType) -> dict[str, type[Law]]:

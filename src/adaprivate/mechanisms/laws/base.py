@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
+from adaprivate import check
 from adaprivate.check import Array, Floats
-from adaprivate.mechanisms.noise import Noise
+from adaprivate.mechanisms.noise import Noise, Simulated
 from adaprivate.privacy import Price
 
 
@@ -42,3 +44,28 @@ class RewardLaw(Law):
     @abstractmethod
     def price(self) -> Price:
         """What one reward pays."""
+
+
+class CountLaw(Law):
+    """Noise on a whole-number sum that one protected unit moves by at most 1; the noisy sum is whole, too."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> float:
+        """The variance of the noise."""
+
+    @abstractmethod
+    def add(self, total: int, source: Noise) -> int:
+        """The sum with its noise."""
+
+    @abstractmethod
+    def price(self) -> Price:
+        """What one unit pays."""
+
+
+def rounded(reward: float, source: Noise) -> bool:
+    """A reward (0 to 1) as a bit, 1 with its probability. No guarantee rests on this draw."""
+    if source.exact:
+        return secrets.randbits(53) < reward * 2.0**53
+    check.kind("source", source, Simulated)
+    return bool(source.generator.uniform() < reward)  # type: ignore[attr-defined]

@@ -9,14 +9,13 @@ Rounding need not be exact for that, the flip must be: with exact noise OpenDP d
 from __future__ import annotations
 
 import math
-import secrets
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 from adaprivate import check
-from adaprivate.mechanisms.laws.base import RewardLaw
-from adaprivate.mechanisms.noise import Noise, Simulated
+from adaprivate.mechanisms.laws.base import RewardLaw, rounded
+from adaprivate.mechanisms.noise import Noise
 from adaprivate.privacy import Price, PurePrice
 
 
@@ -43,12 +42,11 @@ class RandomisedResponse(RewardLaw):
         return (bit - (1 - self.keep)) / (2 * self.keep - 1)
 
     def tell(self, reward: float, source: Noise) -> float:
+        bit = rounded(reward, source)
         if source.exact:
-            bit = secrets.randbits(53) < reward * 2.0**53
             return self.told(float(_flipper(self.keep)(bit)))
-        check.kind("source", source, Simulated)
-        first, second = source.generator.uniform(size=2)  # type: ignore[attr-defined]
-        return self.told(float((first < reward) == (second < self.keep)))
+        truly = bool(source.generator.uniform() < self.keep)  # type: ignore[attr-defined]
+        return self.told(float(bit == truly))
 
     def price(self) -> Price:
         return PurePrice(self.epsilon)

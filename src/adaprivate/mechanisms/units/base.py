@@ -12,12 +12,19 @@ from adaprivate.privacy import Participation
 
 
 class Event(NamedTuple):
-    """One round as a book takes it: private, for it holds a reward."""
+    """One round as a book takes it: private, for it holds a reward.
+
+    Where rewards take one of several channels, ``channel`` says which, ``block`` which block of it, and ``closes`` whether
+    this is its last event. These are settled without looking at rewards.
+    """
 
     round: int
     features: Floats
     reward: float
     user: str | None = None
+    channel: str = ""
+    block: int = -1
+    closes: bool = False
 
 
 class Unit(ABC):
