@@ -7,7 +7,7 @@ import pytest
 
 from adaprivate import privacy
 from adaprivate.check import InputError
-from adaprivate.privacy import GaussianPrice, PurePrice, SampledGaussianPrice, compose
+from adaprivate.privacy import EitherPrice, GaussianPrice, PurePrice, SampledGaussianPrice, compose
 
 
 def test_gaussian_prices_compose_in_squares():
@@ -81,3 +81,50 @@ def test_bad_input():
         compose([])
     with pytest.raises(InputError, match=r"Expected mu=-1 >= 0."):
         GaussianPrice(-1)
+
+
+def test_one_of_several_prices_is_the_worst_of_them_everywhere():
+    """The two curves cross: the pure one ends at its epsilon, the Gaussian one never does."""
+    pure, gaussian = PurePrice(1.0), GaussianPrice(privacy.gdp_mu(1.0, 1e-5))
+    either = EitherPrice((pure, gaussian))
+    at = np.linspace(0, 3, 31)
+    for epsilon in at:
+        assert either.delta(epsilon) == max(pure.delta(epsilon), gaussian.delta(epsilon))
+    assert {pure.delta(e) > gaussian.delta(e) for e in at} == {True, False}
+    for delta in (1e-12, 1e-5, 1e-3, 0.1):
+        assert either.epsilon(delta) == max(pure.epsilon(delta), gaussian.epsilon(delta))
+    assert either.mu == max(pure.mu, gaussian.mu) == pure.mu
+    assert EitherPrice((gaussian, pure)).delta(0.5) == either.delta(0.5)
+
+
+def test_one_of_several_prices_is_exact_where_its_worst_is():
+    pure, gaussian = PurePrice(1.0), GaussianPrice(privacy.gdp_mu(1.0, 1e-5))
+    either = EitherPrice((pure, gaussian))
+    assert either.exact_at(1e-5)  # the Gaussian sets it
+    assert not either.exact_at(1e-2)  # the bound for any pure price does
+    assert pure.epsilon(1e-2) > gaussian.epsilon(1e-2)
+    assert not EitherPrice((pure, GaussianPrice(gaussian.mu, exact=False))).exact_at(1e-5)
+    assert EitherPrice((pure,)).exact_at(0.0)
+    assert either.exact
+    assert not EitherPrice((pure, GaussianPrice(gaussian.mu, exact=False))).exact
+
+
+def test_one_of_several_prices_pays_for_slack_and_composes_soundly():
+    pure, gaussian = PurePrice(0.5), GaussianPrice(0.4, slack=1e-9)
+    either = EitherPrice((pure, gaussian))
+    assert either.slack == 1e-9
+    assert either.delta(1.0) == gaussian.delta(1.0) > GaussianPrice(0.4).delta(1.0)
+    other = GaussianPrice(0.3)
+    total = compose([either, other])
+    assert total.slack == 1e-9
+    assert not total.exact
+    for one in (pure, gaussian):
+        assert total.epsilon(1e-5) >= compose([one, other]).epsilon(1e-5)
+    assert compose([either]) is either
+
+
+def test_one_of_no_prices_is_refused():
+    with pytest.raises(InputError, match=r"Expected prices=\(\) to be non-empty."):
+        EitherPrice(())
+    with pytest.raises(InputError, match=r"Expected price=0.5 to be a Price."):
+        EitherPrice((0.5,))
