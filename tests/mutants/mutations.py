@@ -27,6 +27,7 @@ PLAN, BOOK, NOISE = "mechanisms/plan.py", "mechanisms/book.py", "mechanisms/nois
 PREFIX, EVENT, CONTRIBUTIONS = "mechanisms/prefix.py", "mechanisms/units/event.py", "mechanisms/contributions.py"
 POLICY, ENGINES, FILES = "runtime/policy.py", "runtime/engines.py", "runtime/files.py"
 BOOKS, SAMPLING = "policies/core/books.py", "policies/arms/sampling.py"
+CHANNELS, ROUTED = "mechanisms/channels.py", ("tests/mechanisms/test_channels.py",)
 
 MUTATIONS = [
     # --- where noise comes from -----------------------------------------------------------------------------------------
@@ -221,6 +222,94 @@ MUTATIONS = [
         "scaled = released",
         "rows published in another scale than learners read",
         SAME,
+    ),
+    # --- channels -------------------------------------------------------------------------------------------------------
+    Mutation(CHANNELS, "total, count = after._blocks.pop(", "total, count = after._blocks.get(", "a block kept", ROUTED),
+    Mutation(
+        CHANNELS,
+        "            self._blocks[block] = entered\n",
+        "            self._blocks[block] = entered\n            self._flip = reward\n",
+        "a reward through two channels",
+        ROUTED,
+    ),
+    Mutation(
+        CHANNELS,
+        "after._flip, after._blocks, after._closing = self._flip, dict(self._blocks), self._closing",
+        "after._flip, after._blocks, after._closing = self._flip, self._blocks, self._closing",
+        "books that share their blocks",
+        ROUTED,
+    ),
+    Mutation(
+        CHANNELS,
+        "self._sums._stream, self._sums._collector.copy()",
+        "self._sums._stream, self._sums._collector",
+        "books that share their sums",
+        ROUTED,
+    ),
+    Mutation(
+        CHANNELS,
+        "            return Told(self.plan.flip_law.told(_bit(reward)))",
+        "            return Told(self.plan.flip_law.tell(_bit(reward), self.source))",
+        "a local bit flipped again",
+        ROUTED,
+    ),
+    Mutation(
+        CHANNELS,
+        "Told(self.plan.flip_law.tell(reward, self.source)) if self.tells and not told else reward",
+        "Told(reward) if self.tells and not told else reward",
+        "the stand-in of a reward that never came told in clear",
+        ROUTED,
+    ),
+    Mutation(
+        CHANNELS,
+        "started = self._sums is not None and event.round >= self.plan.first",
+        "started = self._sums is not None",
+        "sums that begin too early",
+        ROUTED,
+    ),
+    Mutation(
+        CHANNELS,
+        "(GAUSSIAN, self._sums is not None))",
+        "(GAUSSIAN, False))",
+        "a guarantee without the sums that were paid for",
+        ROUTED,
+    ),
+    Mutation(CHANNELS, "if self._sums.batch == 0 and _alike", "if _alike", "sums begun anew after a release", ROUTED),
+    Mutation(
+        CHANNELS,
+        "late = new is None or plan.first >= self.round",
+        "late = True",
+        "sums that begin in the past",
+        ROUTED,
+    ),
+    Mutation(CHANNELS, "self._slack if exact_noise else 0.0", "0.0", "sums to come without slack", ROUTED),
+    Mutation(
+        CHANNELS,
+        "        if not self.local:\n            return statement\n",
+        "        return statement\n",
+        "noise of clients called exact and secret",
+        ROUTED,
+    ),
+    Mutation(
+        "privacy/price.py",
+        "return max(price.delta(epsilon) for price in self.prices)",
+        "return min(price.delta(epsilon) for price in self.prices)",
+        "the better of two prices",
+        ("tests/privacy/test_price.py",),
+    ),
+    Mutation(
+        "mechanisms/laws/discrete_laplace.py",
+        "        while _sampler(scale).map(1) > self.epsilon:\n            scale = math.nextafter(scale, math.inf)\n",
+        "",
+        "a scale rounded down",
+        ("tests/mechanisms/test_discrete_laplace.py",),
+    ),
+    Mutation(
+        CONTRIBUTIONS,
+        "return np.asarray(x / np.linalg.norm(x if shape is None else shape.whiten(x)))",
+        "return np.asarray(x / np.linalg.norm(x))",
+        "directions of norm 1 where the noise is not round",
+        ROUTED,
     ),
     # --- simulation -----------------------------------------------------------------------------------------------------
     Mutation(
