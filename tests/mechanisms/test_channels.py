@@ -664,6 +664,7 @@ def test_local_flips_rest_on_the_client():
     [
         (lambda: made(channels=()), "channels"),
         (lambda: made("flip", "flip"), "each once"),
+        (lambda: made(channels=["flip"]), "to be a tuple"),
         (lambda: made("post"), r"channel='post' in \{flip, items, gaussian\}"),
         (lambda: made(epsilon=31.0), "epsilon=31"),
         (lambda: made(delta=0.0), "delta=0"),

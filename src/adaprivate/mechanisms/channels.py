@@ -54,6 +54,7 @@ class ChannelPlan(Plan):
     choice: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        check.kind("channels", self.channels, tuple)
         check.expect(0 < len(self.channels) == len({*self.channels}), "channels", self.channels, "to be some, each once")
         for channel in self.channels:
             check.one_of("channel", channel, CHANNELS)
