@@ -12,6 +12,7 @@ import pytest
 from adaprivate import mechanisms, policies, privacy
 from adaprivate.check import InputError
 from adaprivate.mechanisms import EventSum, Secure, Simulated, noise
+from adaprivate.mechanisms.channels import ChannelPlan
 from adaprivate.mechanisms.contributions import Contribution
 from adaprivate.mechanisms.noise import COEFFICIENT_BITS, NOISE_BITS
 from adaprivate.mechanisms.plan import BatchPlan, Epoch, SamplingPlan, plan_from_bytes
@@ -262,6 +263,8 @@ def same_plan(one, other):
         elif field.name == "shape":
             assert (mine is None) == (its is None)
             assert mine is None or np.array_equal(mine.root, its.root)
+        elif field.name == "sums" and mine is not None:
+            same_plan(mine, its)
         else:
             assert mine == its, field.name
             assert type(mine) is type(its), field.name
@@ -274,10 +277,16 @@ def same_plan(one, other):
 ITEMS = ((0.9, 0.1, 0.0), (-0.5, 0.2, 0.1), (0.3, -0.1, 0.2))
 PLANS = {
     **{name: lambda name=name: made(name) for name in STRATEGIES},
-    "informative, intercept": lambda: settled("noise-aware-greedy"),
-    "informative, no intercept": lambda: settled("noise-aware-ts", intercept=0.0),
-    "informative, catalogue": lambda: settled("noise-aware-ucb", catalogue=ITEMS, epsilon=0.3),
-    "informative, epochs": lambda: settled("noise-aware-greedy", horizon=30),
+    "informative, intercept": lambda: chosen("noise-aware-greedy"),
+    "informative, no intercept": lambda: chosen("noise-aware-ts", intercept=0.0),
+    "informative, catalogue": lambda: chosen("noise-aware-ucb", catalogue=ITEMS, epsilon=0.3),
+    "informative, epochs": lambda: chosen("noise-aware-greedy", horizon=30),
+    "informative, memory": lambda: chosen("noise-aware-ts", memory=20.0, horizon=30),
+    "sums before the choice": lambda: settled("noise-aware-greedy", channel="gaussian"),
+    "channels before the choice": lambda: settled("noise-aware-greedy"),
+    "flips": lambda: chosen("noise-aware-ts", channel="flip"),
+    "local flips": lambda: chosen("noise-aware-ts", channel="flip", local=True),
+    "items": lambda: chosen("noise-aware-ts", channel="items", epsilon=0.4, base_rate=0.1),
     "published": lambda: settled("adaprivate-ts", batch_size=7, centre=0.5, epsilon=0.7, delta=1e-7),
     "modified thompson": lambda: settled("modified-thompson", eta=0.5),
     "filtered thompson": lambda: settled("filtered-thompson"),
@@ -287,6 +296,14 @@ PLANS = {
 
 def settled(name, **options):
     return policies.settings(name, {"dimension": D, "rounds": 90, **options}).plan
+
+
+def chosen(name, channel="gaussian", **options):
+    """The plan of a noise-aware policy after its choice."""
+    settings = policies.settings(name, {"dimension": D, "rounds": 90, "channel": channel, **options})
+    plan = settings.extended(settings.learner()).plan
+    assert plan.choice["channel"] == channel
+    return plan
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -305,6 +322,21 @@ def test_a_stored_plan_is_the_same_plan(name, monkeypatch):
     if isinstance(plan, BatchPlan):
         assert name in ("tree", "honaker") or np.array_equal(back.encoder(), plan.encoder())
         assert np.array_equal(back.noise_tables([3]), plan.noise_tables([3]))
+    elif isinstance(plan, ChannelPlan):
+        assert (plan.sums is not None) == (name.startswith(("informative", "sums")))
+        if plan.sums is not None:
+            kinds = {type(epoch.strategy).__name__ for epoch in plan.sums.epochs}
+            assert kinds == ({"Informative"} if name.startswith("informative") else {"Independent"})
+            assert np.array_equal(back.sums.encoder(), plan.sums.encoder())
+            assert np.array_equal(back.sums.noise_tables([3]), plan.sums.noise_tables([3]))
+        book = plan.book(Secure())
+        for number in range(3):
+            book.add(Event(number, np.eye(D)[1], 1.0, channel=plan.channels[-1], block=number % 2))
+            while book.due:
+                _, book = book.close()
+        again = type(book).from_bytes(book.to_bytes(), back, Secure())
+        assert again.to_bytes() == book.to_bytes()
+        assert again.round == 3
     else:
         assert isinstance(plan, SamplingPlan)
         book = plan.book(Secure())

@@ -22,7 +22,7 @@ from adaprivate.runtime.policy import Policy
 FALSE_ALARM = 1e-9
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 0.01, 0.5, 1.0, 2.0, 5.0, 20.0, 30.0])
+@pytest.mark.parametrize("epsilon", [1e-6, 0.0030007, 0.01, 0.064, 0.5, 1.0, 2.0, 5.0, 20.0, 30.0])
 def test_never_overspends_and_wastes_nothing(epsilon):
     """The odds of the float that is used, by 50 digits, are at most e^epsilon, and no less than floats can resolve."""
     keep = mpmath.mpf(RandomisedResponse(epsilon).keep)

@@ -296,7 +296,7 @@ class ChannelBook(Book):
                 return self._sums_now.extended(new)
             if self._sums.batch == 0 and _alike(old, new):
                 after = new.book(self.source)
-                after._collector = self._sums._collector.copy()
+                after._collector.restore(self._sums._collector.state())
                 return after
         raise check.InputError("Expected plan.sums to go on as so far, or nothing to be released of them yet.")
 

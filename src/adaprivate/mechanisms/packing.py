@@ -38,7 +38,7 @@ def _plain(value: Any) -> Any:
         if value.dtype == object:
             return {_MARK: "whole", "shape": value.shape, "data": [int(entry) for entry in value.ravel()]}
         kind = [[name, value.dtype[name].str] for name in value.dtype.names] if value.dtype.names else value.dtype.str
-        data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
+        data = base64.b64encode(np.ascontiguousarray(_tidy(value)).tobytes()).decode()
         return {_MARK: kind, "shape": value.shape, "data": data}
     if isinstance(value, np.generic):
         return value.item()
@@ -48,6 +48,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     return value
+
+
+def _tidy(array: Array) -> Array:
+    """The array, of records with zeros between the fields: memory that nobody wrote may hold anything, rewards too."""
+    if not array.dtype.names:
+        return array
+    clean = np.zeros(array.shape, array.dtype)
+    for name in array.dtype.names:
+        clean[name] = array[name]
+    return clean
 
 
 def _arrays(value: Any) -> Any:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from decimal import Decimal, localcontext
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 from adaprivate import check
 from adaprivate.mechanisms.laws.base import RewardLaw, rounded
-from adaprivate.mechanisms.noise import Noise
+from adaprivate.mechanisms.noise import Noise, Secure
 from adaprivate.privacy import Price, PurePrice
 
 
@@ -33,8 +34,10 @@ class RandomisedResponse(RewardLaw):
     def keep(self) -> float:
         """p: the probability that the bit is told truly, rounded so that its odds are at most e^epsilon."""
         p = 1 / (1 + math.exp(-self.epsilon))
-        while math.log(p) - math.log1p(-p) > self.epsilon * (1 - 2.0**-50):
-            p = math.nextafter(p, 0.5)
+        with localcontext(prec=60):  # the logarithms of floats would round by more than there is room
+            most = Decimal(self.epsilon).exp() * (1 - Decimal(10) ** -40)
+            while Decimal(p) > most * (1 - Decimal(p)):
+                p = math.nextafter(p, 0.5)
         return p
 
     def told(self, bit: float) -> float:
@@ -50,6 +53,15 @@ class RandomisedResponse(RewardLaw):
 
     def price(self) -> Price:
         return PurePrice(self.epsilon)
+
+
+def flip(reward: float | bool, epsilon: float) -> int:
+    """The bit that a client reports in place of a reward (0 to 1): epsilon-DP by itself, drawn from the operating system.
+
+    For policies with ``local=True`` and this epsilon. Report for every decision, with what an absent reward counts as.
+    """
+    law = RandomisedResponse(check.real("epsilon", epsilon))
+    return int(_flipper(law.keep)(rounded(check.reward(reward), Secure())))
 
 
 @lru_cache(maxsize=64)
