@@ -9,17 +9,24 @@ from adaprivate import privacy
 
 if TYPE_CHECKING:
     from adaprivate import environments, mechanisms, policies
+    from adaprivate.check import InputError, LittleToLearnWarning
     from adaprivate.evaluation.evaluate import evaluate
+    from adaprivate.mechanisms.laws.randomised_response import flip
     from adaprivate.registry import register
+    from adaprivate.runtime.decisions import RewardRefusedError
     from adaprivate.runtime.opening import load, policy
     from adaprivate.simulation import simulate
 
     __version__: str
 
 __all__ = [
+    "InputError",
+    "LittleToLearnWarning",
+    "RewardRefusedError",
     "__version__",
     "environments",
     "evaluate",
+    "flip",
     "load",
     "mechanisms",
     "policies",
@@ -31,6 +38,10 @@ __all__ = [
 
 # Loaded on first use, so that accounting never waits for the compiler.
 _LAZY = {
+    "InputError": "adaprivate.check",
+    "LittleToLearnWarning": "adaprivate.check",
+    "RewardRefusedError": "adaprivate.runtime.decisions",
+    "flip": "adaprivate.mechanisms.laws.randomised_response",
     "environments": "adaprivate.environments",
     "evaluate": "adaprivate.evaluation.evaluate",
     "mechanisms": "adaprivate.mechanisms",
@@ -49,3 +60,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'adaprivate' has no attribute {name!r}")
     module = importlib.import_module(_LAZY[name])
     return getattr(module, name, module)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -20,6 +20,10 @@ Integers = npt.NDArray[np.int64]
 Choice = TypeVar("Choice", bound=str)
 
 
+class LittleToLearnWarning(UserWarning):
+    """A policy foresees that little can be learned with these rounds, dimensions and epsilon."""
+
+
 class InputError(ValueError):
     """An argument does not meet its stated condition."""
 

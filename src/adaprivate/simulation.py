@@ -11,6 +11,7 @@ import dataclasses
 import math
 import os
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -40,6 +41,8 @@ YARDSTICKS = ("linucb", "tuned-linucb")
 def episode(
     state: Any,
     world: Any,
+    first: int,
+    last: int,
     rounds: int,
     arms: int,
     dimension: int,
@@ -48,16 +51,19 @@ def episode(
     totals: Floats,
     curve: Floats,
 ) -> None:
-    """Play all rounds. ``totals``: reward, regret, best and random mean reward, largest |x|^2; ``curve``: regret so far."""
+    """Play rounds ``first`` up to ``last`` of all ``rounds``.
+
+    ``totals`` grows: reward, regret, best and random mean reward, largest |x|^2; ``curve``: regret so far.
+    """
     policy, place = borrowed(state), borrowed(world)
     own_streams, shared_streams = borrowed(own), borrowed(shared)
     candidates = np.empty((arms, dimension))
     means = np.empty(arms)
     rewards = np.empty(arms)
-    reward, regret, best_total, mean_total, longest = 0.0, 0.0, 0.0, 0.0, 0.0
+    reward, regret, best_total, mean_total, longest = totals[0], totals[1], totals[2], totals[3], totals[4]
     steps = curve.shape[0]
-    step = 0
-    for t in range(rounds):
+    step = first * steps // rounds if rounds > 0 else 0
+    for t in range(first, last):
         draw(place, t, candidates, means, rewards, shared_streams)
         chosen = select(policy, candidates, own_streams)
         best, mean = means[0], 0.0
@@ -101,16 +107,31 @@ class Run:
         return 1 - self.regret / (self.best - self.random) if self.best > self.random else 1.0
 
 
-def run_one(policy: Settings, environment: Environment, seed: int, noise: Floats, points: int = 100) -> Run:
-    """One episode."""
+def run_one(
+    policy: Any, environment: Environment, seed: int, noise: Floats, points: int = 100, worries: set[Any] | None = None
+) -> Run:
+    """One episode. ``worries``: the settings whose warnings were given; None: give none."""
     state = policy.start(noise)
     own = streams(seed, Purpose.EXPLORATION, Purpose.CHOICE)
     shared = streams(seed, Purpose.ROUNDS, Purpose.REWARDS)
     totals, curve = np.zeros(5), np.zeros(min(points, policy.rounds))
     world = environment.world(seed)
-    started = time.thread_time()
-    episode(state, world, policy.rounds, environment.candidates, environment.dimension, own, shared, totals, curve)
-    seconds = time.thread_time() - started
+    seconds, played, rounds = 0.0, 0, policy.rounds
+    while played < rounds:
+        until = min(rounds, getattr(policy, "planned", rounds))
+        started = time.thread_time()
+        episode(
+            state, world, played, until, rounds, environment.candidates, environment.dimension, own, shared, totals, curve
+        )
+        seconds += time.thread_time() - started
+        played = until
+        if played < rounds:  # a public moment, at which the policy plans on
+            worry = policy.worry(state.learner)
+            if worry is not None and worries is not None and policy not in worries:  # once for all seeds
+                worries.add(policy)
+                warnings.warn(worry, check.LittleToLearnWarning, stacklevel=2)
+            policy = policy.extended(state.learner)
+            state = policy.carried(policy.start(policy.noise_tables([seed])[0]), state)
     reward, regret, best, random, longest = totals.tolist()
     check.expect(longest <= 1 + 1e-9, "|features|^2", longest, f"<= 1 in {environment.name}: a guarantee rests on it")
     return Run(seed, reward, regret, best, random, curve, seconds, state)
@@ -121,12 +142,13 @@ def _compile(policy: Settings, environment: Environment) -> None:
     own, shared = streams(0, Purpose.EXPLORATION, Purpose.CHOICE), streams(0, Purpose.ROUNDS, Purpose.REWARDS)
     state = policy.start(policy.noise_tables([0])[0])
     world = environment.world(0)
-    bound(episode, state, world, 0, environment.candidates, environment.dimension, own, shared, np.zeros(5), np.zeros(1))
+    shape = environment.candidates, environment.dimension
+    bound(episode, state, world, 0, 0, 0, *shape, own, shared, np.zeros(5), np.zeros(1))
 
 
-def _run_chunk(policy: Settings, environment: Environment, seeds: Sequence[int]) -> list[Run]:
+def _run_chunk(policy: Settings, environment: Environment, seeds: Sequence[int], worries: set[Any]) -> list[Run]:
     noise = policy.noise_tables(seeds)
-    return [run_one(policy, environment, seed, noise[i]) for i, seed in enumerate(seeds)]
+    return [run_one(policy, environment, seed, noise[i], worries=worries) for i, seed in enumerate(seeds)]
 
 
 def run_all(
@@ -158,11 +180,12 @@ def run_all(
     size = max(1, min(CHUNK, len(seeds) * len(chosen) // (4 * jobs)))
     chunks = [list(seeds[i : i + size]) for i in range(0, len(seeds), size)]
     finished: dict[tuple[int, int], list[Run]] = {}
+    worries: set[Any] = set()
     with blas.one_thread(), ThreadPoolExecutor(jobs) as pool:
         waiting: dict[Future[list[Run]], tuple[int, int]] = {}
         for c, chunk in enumerate(chunks):
             for p, policy in enumerate(chosen):
-                waiting[pool.submit(_run_chunk, policy, environment, chunk)] = (p, c)
+                waiting[pool.submit(_run_chunk, policy, environment, chunk, worries)] = (p, c)
         try:
             while waiting:
                 done, _ = wait(waiting, return_when=FIRST_COMPLETED)

@@ -170,6 +170,15 @@ def test_a_released_evaluation_states_both():
     assert chance.epsilon == pytest.approx(1, abs=1e-3)
 
 
+@pytest.mark.parametrize(("options", "delta"), [({}, 1e-5), ({"channel": "flip"}, 0.0), ({"channel": "items"}, 0.0)])
+def test_a_policy_of_channels_learns_with_exact_noise_for_a_release(options, delta):
+    _, replayed = judge(logged(400), "noise-aware-ts", "replay", options=options, release_epsilon=0.5)
+    assert not replayed.simulated
+    assert replayed.epsilon == pytest.approx(1.5, abs=2e-3)
+    assert replayed.delta == pytest.approx(1e-5 + delta)
+    assert privacy.CONDITIONS["exact-noise"] in replayed.enforced
+
+
 def test_decisions_of_a_log(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("action,reward,age\nred,1,0.5\nblue,0,2.0\nred,0,1.0\n")

@@ -8,6 +8,9 @@ from adaprivate import environments
 from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.book import Book, SumBook
+from adaprivate.mechanisms.channels import ChannelBook
+from adaprivate.mechanisms.laws.discrete_laplace import DiscreteLaplace
+from adaprivate.mechanisms.laws.randomised_response import RandomisedResponse
 from adaprivate.mechanisms.noise import NOISE_BITS
 from adaprivate.runtime.decisions import RewardRefusedError
 from adaprivate.runtime.learner import Learner
@@ -15,22 +18,33 @@ from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import percent_of, policy_settings, run_all
 
 STEPS = [
-    (Book, "add"),
     (Learner, "counted"),
-    (SumBook, "close"),
+    (Book, "add"),
+    (Book, "close"),
     (Learner, "read"),
     (Policy, "_counted"),
+    (Policy, "_after_count"),
 ]
+"""In this order: the learner says where an event goes, and so counts it first."""
+POLICIES = {
+    "sums": ("adaprivate-ts", {"batch_size": 3}),
+    "flip": ("noise-aware-ts", {"channel": "flip"}),
+    "items": ("noise-aware-ts", {"channel": "items"}),
+    "gaussian": ("noise-aware-ts", {"channel": "gaussian", "batch_size": 3}),
+}
 
 
-def once(patched, kind, method, after):
+def once(patched, kind, method, after, policy):
     """Interrupt the next call of this method, before it begins or when all is done."""
+    if method == "close":
+        kind = type(policy.book)
     original = getattr(kind, method)
     calls = []
+    waits = 2 if method == "_after_count" else 1  # that comes before counting, too
 
     def interrupts(self, *arguments):
         calls.append(method)
-        if len(calls) > 1:
+        if len(calls) != waits:
             return original(self, *arguments)
         if after:
             original(self, *arguments)
@@ -42,10 +56,13 @@ def once(patched, kind, method, after):
 
 def quiet(monkeypatch):
     monkeypatch.setattr(Secure, "gaussian", lambda self, rows, scale: np.asarray(rows / 2**NOISE_BITS, dtype=float))
+    monkeypatch.setattr(RandomisedResponse, "tell", lambda self, reward, source: self.told(reward))
+    monkeypatch.setattr(DiscreteLaplace, "add", lambda self, total, source: total)
 
 
-def played(rounds):
-    policy = adaprivate.policy("adaprivate-ts", dimension=3, rounds=50, batch_size=3, source=Secure())
+def played(rounds, kind="sums"):
+    name, options = POLICIES[kind]
+    policy = adaprivate.policy(name, dimension=3, rounds=50, **options, source=Secure())
     policy.learner.rng[...] = 5  # the same exploration for twins
     for _ in range(rounds):
         policy.learn(policy.decide(np.eye(3)), 1.0)
@@ -58,49 +75,52 @@ MOMENTS = {
     "advance": Policy.advance,
     "finish": Policy.finish,
 }
+ALL_STEPS = [(step, after) for after in (False, True) for step in STEPS]
+IDS = [f"{'after' if after else 'before'} {method}" for (_, method), after in ALL_STEPS]
 
 
+@pytest.mark.parametrize(("step", "after"), ALL_STEPS, ids=IDS)
 @pytest.mark.parametrize(
-    ("step", "after"), [*((step, False) for step in STEPS), *((step, True) for step in STEPS)], ids=str
+    ("kind", "moment"), [("sums", m) for m in MOMENTS] + [(k, "decide") for k in POLICIES if k != "sums"]
 )
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_an_interrupted_round_is_counted_once_and_nothing_is_lost(kit, monkeypatch, step, after, moment):
+def test_an_interrupted_round_is_counted_once_and_nothing_is_lost(kit, monkeypatch, step, after, kind, moment):
     """Wherever an interruption comes while an exact round is counted and released, the policy ends as its twin."""
     quiet(monkeypatch)
-    policy, twin = played(3), played(3)
+    policy, twin = played(3, kind), played(3, kind)
     assert kit.everything(policy) == kit.everything(twin)
-    last = policy._open[2].decision
+    last, before = policy._open[2].decision, policy.version
     with monkeypatch.context() as patched:
-        calls = once(patched, *step, after)
+        calls = once(patched, *step, after, policy)
         with pytest.raises(KeyboardInterrupt):
             MOMENTS[moment](policy)
-        assert len(calls) == 1
+        assert len(calls) == 1 + (step[1] == "_after_count")
         with pytest.raises(RewardRefusedError) as refused:
             policy.learn(last, 0.0)
-        assert refused.value.reason == ("late" if (step[1], after) == ("_counted", True) else "repeated")
+        counted = (step[1], after) == ("_counted", True) or step[1] == "_after_count"
+        assert refused.value.reason == ("late" if counted else "repeated")
         policy.advance()
     twin.advance()
     assert kit.everything(policy) == kit.everything(twin)
-    assert (policy.round, policy.version, policy.book.round, policy.book.batch) == (3, 1, 3, 1)
-    assert policy.learner.done.tolist() == [3, 1]
-    assert policy.state.scalars[0]["batch"] == 1
+    assert (policy.round, policy.version, policy.book.round, policy.book.batch) == (3, before + 1, 3, before + 1)
+    assert policy.learner.done.tolist() == [3, before + 1]
+    assert policy.state.scalars[0]["batch" if kind in ("sums", "gaussian") else "releases"] == before + 1
     for one in (policy, twin):  # and it goes on, over the end of the next batch
         for _ in range(4):
-            one.learn(one.decide(np.eye(3)), 0.5)
+            one.learn(one.decide(np.eye(3)), 0.5 if kind == "sums" else 1.0)
         one.finish()
     assert kit.everything(policy) == kit.everything(twin)
-    assert (policy.round, policy.version) == (7, 2)
+    assert (policy.round, policy.version) == (7, twin.version)
+    assert policy.version > before + 1
 
 
-@pytest.mark.parametrize(
-    ("step", "after"), [*((step, False) for step in STEPS), *((step, True) for step in STEPS)], ids=str
-)
-def test_an_interrupted_round_is_saved_whole(kit, monkeypatch, step, after, tmp_path):
+@pytest.mark.parametrize(("step", "after"), ALL_STEPS, ids=IDS)
+@pytest.mark.parametrize("kind", POLICIES)
+def test_an_interrupted_round_is_saved_whole(kit, monkeypatch, step, after, kind, tmp_path):
     """Stopped by a key and saved at once, as programs do when they end."""
     quiet(monkeypatch)
-    policy, twin = played(3), played(3)
+    policy, twin = played(3, kind), played(3, kind)
     with monkeypatch.context() as patched:
-        once(patched, *step, after)
+        once(patched, *step, after, policy)
         with pytest.raises(KeyboardInterrupt):
             policy.advance()
         policy.save(tmp_path / "p")
@@ -108,7 +128,40 @@ def test_an_interrupted_round_is_saved_whole(kit, monkeypatch, step, after, tmp_
     loaded.advance()
     twin.advance()
     assert kit.everything(loaded) == kit.everything(twin)
-    assert (loaded.round, loaded.version, loaded.book.round, loaded.book.batch) == (3, 1, 3, 1)
+    assert (loaded.round, loaded.version, loaded.book.round, loaded.book.batch) == (3, twin.version, 3, twin.version)
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("seed", [None, 0], ids=["exact", "simulated"])
+@pytest.mark.parametrize("step", [(Policy, "_plan_on"), (Policy, "_look_ahead")], ids=["_plan_on", "_look_ahead"])
+def test_an_interrupted_plan_is_made_once(kit, monkeypatch, step, seed, after):
+    """What is planned at a public moment is planned once, and with the offers seen until then."""
+    quiet(monkeypatch)
+
+    def begun():
+        source = Secure() if seed is None else None
+        options = {"dimension": 3, "rounds": 50, "channel": "gaussian", "batch_size": 3}
+        policy = adaprivate.policy("noise-aware-ts", **options, seed=seed, source=source)
+        policy._engine.rng[...] = 5
+        for _ in range(2):
+            policy.learn(policy.decide(np.eye(3)), 1.0)
+        assert (policy.settings.choice, policy.settings.planned) == (None, 2)
+        return policy
+
+    policy, twin = begun(), begun()
+    with monkeypatch.context() as patched:
+        calls = once(patched, *step, after, policy)
+        with pytest.raises(KeyboardInterrupt):
+            policy.advance()
+        assert len(calls) == 1
+    for one in (policy, twin):
+        for _ in range(5):
+            one.learn(one.decide(np.eye(3)), 1.0)
+        one.finish()
+    assert policy.settings == twin.settings
+    assert policy.settings.rounds == 50
+    assert kit.everything(policy) == kit.everything(twin)
+    assert policy.version > 0
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -120,7 +173,7 @@ def test_an_interruption_inside_an_addition_may_lose_its_event_but_never_counts_
     monkeypatch.setattr(SumBook, "close", lambda book: released.append(close(book)) or released[-1])
     policy = played(3)
     with monkeypatch.context() as patched:
-        once(patched, SumBook, "_enter", after)
+        once(patched, SumBook, "_enter", after, policy)
         with pytest.raises(KeyboardInterrupt):
             policy.advance()
         policy.advance()
@@ -142,13 +195,39 @@ def test_noise_of_an_interrupted_release_is_drawn_for_one_that_is_seen(monkeypat
     monkeypatch.setattr(Secure, "gaussian", counted)
     policy = played(3)
     with monkeypatch.context() as patched:
-        once(patched, *((Learner, "read") if method == "close" else (SumBook, "_enter")), False)
+        once(patched, *((Learner, "read") if method == "close" else (SumBook, "_enter")), False, policy)
         with pytest.raises(KeyboardInterrupt):
             policy.advance()
         assert len(drawn) == (method == "close")
         policy.advance()
     policy.advance()
     assert len(drawn) == policy.version == 1
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("kind", ["flip", "items", "gaussian"])
+def test_an_interruption_inside_a_channel_never_counts_an_event_twice(monkeypatch, kind, after):
+    """Rewards of 1, told truly: what is released adds up to all of them, or to one less if that one is lost."""
+    quiet(monkeypatch)
+    monkeypatch.setattr(ChannelBook, "arrived", lambda book, reward: reward)
+    released = []
+    close = ChannelBook.close
+    monkeypatch.setattr(ChannelBook, "close", lambda book: released.append(close(book)[0]) or close(book))
+    policy = played(3, kind)
+    with monkeypatch.context() as patched:
+        once(patched, ChannelBook, "_enter", after, policy)
+        with pytest.raises(KeyboardInterrupt):
+            policy.advance()
+        policy.advance()
+    policy.advance()
+    assert (policy.round, policy.book.round, policy.learner.done.tolist()) == (3, 3, [3, len(released)])
+    assert policy.version == len(released)
+    if kind == "flip":
+        assert len(released) == (3 if after else 2)
+    if kind == "items":
+        held = sum(total for total, _ in policy.book._blocks.values())
+        whole = sum(release.values[0] for release in released) / 0.5 + held  # each reward counts as 1 - 1/2
+        assert whole == (3 if after else 2)
 
 
 def test_altering_the_features_of_a_decision_changes_nothing():

@@ -137,7 +137,10 @@ MISTAKES = [
     ({"name": "adaprivate-ts", **SETUP, "seed": -1}, r"^Expected seed=-1 >= 0"),
     ({"name": "adaprivate-ts", **SETUP, "seed": 1.5}, r"^Expected seed=1\.5 to be a whole number"),
     ({"name": "adaprivate-ts", **SETUP, "seed": 0, "alpha": 1.0}, r"^Expected option='alpha' in \{"),
-    ({"name": "adaprivate-ts", "seed": 0, "rounds": 10}, r"^Expected missing options=\['dimension'\]"),
+    (
+        {"name": "adaprivate-ts", "seed": 0, "rounds": 10},
+        r"^Expected options=\['rounds'\] to include dimension for adaprivate-ts\.$",
+    ),
     ({"name": "lints", "dimension": 2, "rounds": 9, "source": Secure()}, r"^Expected source='Secure\(\)' for a policy"),
     ({"name": "adaprivate-ts-amp", **SETUP, "source": Secure()}, r"^Expected sampling_rate=0\.5 == 1 with exact noise"),
     ({"name": "adaprivate-ts", **SETUP, "statistics": "ab", "source": Secure()}, r"^Expected statistics='ab' == b"),

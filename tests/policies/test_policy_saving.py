@@ -105,17 +105,18 @@ def test_what_a_loaded_policy_releases_is_its_own_noise(kit, tmp_path):
 def test_a_policy_goes_on_with_the_matrix_it_was_stored_with(kit, extended, tmp_path, monkeypatch):
     """Even where the same settings would now be fitted with another: its releases are rows of the stored C."""
     monkeypatch.setattr(Secure, "gaussian", lambda self, rows, scale: np.asarray(rows / 2**NOISE_BITS, dtype=float))
-    policy = kit.made("noise-aware-greedy", secure=True, rounds=30, batch_size=5, growth=1.0, intercept=0.0)
+    options = {"rounds": 30, "batch_size": 5, "growth": 1.0, "intercept": 0.0, "channel": "gaussian"}
+    policy = kit.made("noise-aware-greedy", secure=True, **options)
     candidates, rewards = kit.offers(60)
     start = 42 if extended else 12
     events = []
     for t in range(start):
         decision = policy.decide(candidates[t])
         policy.learn(decision, float(rewards[t]))
-        events.append((rewards[t] - 0.5) * decision.features)
+        events.append((rewards[t] - 0.5) * decision.features / np.linalg.norm(decision.features))
     policy.save(tmp_path / "p")
-    stored = policy.book.plan.encoder()
-    tables = {field: getattr(policy.state, field).copy() for field in ("decoder", "influence", "relevance", "widths")}
+    stored = policy.book.plan.sums.encoder()
+    tables = {field: getattr(policy.state, field).copy() for field in ("decoder", "influence", "relevance", "drift")}
     fit = Informative.__init__
 
     def otherwise(self, *args, **options):
@@ -125,15 +126,17 @@ def test_a_policy_goes_on_with_the_matrix_it_was_stored_with(kit, extended, tmp_
     monkeypatch.setattr(Informative, "__init__", otherwise)
     loaded = adaprivate.load(tmp_path / "p")
     anew = policies.settings(loaded.settings.name, dataclasses.asdict(loaded.settings))
-    assert not np.allclose(anew.plan.encoder(), stored)  # the fit would give another one
-    assert np.array_equal(loaded.settings.plan.encoder(), stored)
-    assert np.array_equal(loaded.book.plan.encoder(), stored)
+    anew = anew.extended(anew.learner())
+    assert not np.allclose(anew.plan.sums.encoder(), stored)  # the fit would give another one
+    assert np.array_equal(loaded.settings.plan.sums.encoder(), stored)
+    assert np.array_equal(loaded.settings.batches.encoder(), stored)
+    assert np.array_equal(loaded.book.plan.sums.encoder(), stored)
     for field, table in tables.items():
         assert np.array_equal(getattr(loaded.state, field), table)
     for t in range(start, start + 15):
         decision = loaded.decide(candidates[t])
         loaded.learn(decision, float(rewards[t]))
-        events.append((rewards[t] - 0.5) * decision.features)
+        events.append((rewards[t] - 0.5) * decision.features / np.linalg.norm(decision.features))
     loaded.advance()
     done = loaded.version
     ends = loaded.settings.ends

@@ -62,11 +62,14 @@ def test_a_missing_reward_looks_like_a_present_one(settings, window):
 
 SECURE = [
     policies.settings("adaprivate-ts", {"dimension": 3, "rounds": 60, "batch_size": 5}),
-    policies.settings("noise-aware-greedy", {"dimension": 3, "rounds": 60}),
+    *(
+        policies.settings("noise-aware-greedy", {"dimension": 3, "rounds": 60, "channel": channel})
+        for channel in ("auto", "flip", "gaussian", "items")
+    ),
 ]
 
 
-@pytest.mark.parametrize("settings", SECURE, ids=lambda s: s.name)
+@pytest.mark.parametrize("settings", SECURE, ids=lambda s: f"{s.name}-{getattr(s, 'channel', '')}")
 @pytest.mark.parametrize("window", [0, 3])
 def test_with_exact_noise_versions_and_rounds_follow_decisions_alone(settings, window):
     candidates = offers(settings, 60)
@@ -83,7 +86,11 @@ def test_with_exact_noise_versions_and_rounds_follow_decisions_alone(settings, w
         policy.finish()
         seen.append([*moments, (policy.version, policy.book.batch)])
     assert seen[0] == seen[1]
-    assert seen[0][-1][0] == len(settings.ends)
+    assert seen[0][-1][0] == seen[0][-1][1]
+    channel = getattr(settings, "channel", "")
+    scouted = {"items": getattr(settings, "scouted", 0)}.get(channel, 0)  # of items never seen again
+    batches = channel in ("", "gaussian")
+    assert seen[0][-1][0] == (len(policy.settings.ends) if batches else 60 - scouted) > 3
 
 
 @each

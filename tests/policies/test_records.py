@@ -7,6 +7,7 @@ import pytest
 
 from adaprivate import policies
 from adaprivate.compiled import record
+from adaprivate.mechanisms import packing
 
 
 def dtypes(state):
@@ -33,3 +34,17 @@ def test_a_setting_of_1_is_one_of_1_0(name):
         other = dataclasses.replace(settings, **whole)
         table = settings.noise_tables([0])[0]
         assert dtypes(other.start(table)) == dtypes(settings.start(table))
+
+
+def test_memory_between_fields_is_not_stored():
+    """What was there before a record was made may be anything, and what is stored of a learner is public."""
+    made = record(adapts=True, width=1.0, learns=False, round=3)
+    stored = []
+    for left_over in (0, 255):
+        raw = np.full(made.nbytes, left_over, dtype=np.uint8).view(made.dtype)
+        for name in made.dtype.names:
+            raw[name] = made[name]
+        assert raw.tobytes().count(left_over) >= 14  # seven after each bool
+        stored.append(packing.to_bytes({"parts": raw}))
+        assert packing.from_bytes(stored[-1])["parts"] == made
+    assert stored[0] == stored[1]

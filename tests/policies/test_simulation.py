@@ -116,8 +116,11 @@ def test_every_policy_meets_the_same_world(name, replay):
     for random in (0, 1):
         state = Recorder(np.zeros((rounds, 3, 6)), np.zeros(rounds), np.array([0, random]))
         own, shared = streams(seed, 3, 4), streams(seed, 1, 2)
-        totals = np.zeros(4)
-        loop(state, place.world(seed), rounds, 3, 6, own, shared, totals, np.zeros(10))
+        totals, world, curve = np.zeros(5), place.world(seed), np.zeros(10)
+        for first, last in ((0, 17), (17, rounds)):  # as policies play that plan on in between
+            loop(state, world, first, last, rounds, 3, 6, own, shared, totals, curve)
+        assert curve[-1] == totals[1]
+        assert np.all(np.diff(curve, prepend=0) >= 0)
         recorded.append((state, totals))
     candidates, means, rewards = replay(place, seed, rounds)
     for state, totals in recorded:

@@ -116,13 +116,35 @@ def test_exact_sums_survive_many_threads(monkeypatch, switching):
     assert len(late) < THREADS * each / 2
 
 
-@pytest.mark.parametrize("name", ["noise-aware-ts", "linucb", "adaprivate-ucb"])
-def test_decisions_are_unique_and_each_reward_finds_its_own(name, switching):
+def leaves(state, name=""):
+    """The arrays of a state by their names."""
+    if not isinstance(state, tuple):
+        return {name: state}
+    parts = [leaves(part, field) for field, part in zip(state._fields, state, strict=True)]
+    return {f"{name}.{field}": leaf for part in parts for field, leaf in part.items()}
+
+
+def remember(policy, offered):
+    """Let a policy know the candidates of decisions that it did not make itself."""
+    learner, scouted = policy.state.learner, policy.settings.scouted
+    rows = np.concatenate(offered[:scouted])
+    learner.offers[: len(rows)] = rows
+    learner.offered_in[: len(rows)] = np.repeat(np.arange(scouted), [len(some) for some in offered[:scouted]])
+    learner.scalars["offers"], learner.scalars["offered"] = len(rows), scouted
+
+
+CHANNELS = [{"channel": channel} for channel in ("gaussian", "flip", "items", "auto")]
+POLICIES = [*(("noise-aware-ts", options) for options in CHANNELS), ("linucb", {}), ("adaprivate-ucb", {})]
+
+
+@pytest.mark.parametrize(("name", "options"), POLICIES, ids=str)
+def test_decisions_are_unique_and_each_reward_finds_its_own(name, options, switching):
     """What many threads have told is, round by round, what one thread tells a twin in the same order."""
-    options = {} if name == "linucb" else {"batch_size": 60}
+    options = options if name == "linucb" else {"batch_size": 60, **options}
     policy = ap.policy(name, dimension=D, rounds=4000, seed=0, reward_window=100, **options)
     told, late, reasons = [{} for _ in range(THREADS)], [], []
-    candidates = np.random.default_rng(0).standard_normal((THREADS, 4, D)) / 4
+    offered, made_at, versions = {}, {}, []
+    candidates = np.random.default_rng(0).uniform(-0.5, 0.5, (THREADS, 4, D))
     rewards = np.random.default_rng(1).uniform(size=(THREADS, 50, 3))
 
     def work(thread, turn):
@@ -136,6 +158,7 @@ def test_decisions_are_unique_and_each_reward_finds_its_own(name, switching):
                 late.append(decision.round)
                 reward = None
             told[thread][decision.round] = (decision.features.copy(), reward)
+            offered[decision.round], made_at[decision.round] = candidates[thread], decision.version
         if turn % 7 == 0:
             policy.advance()
             counted, opened = policy.round, policy.open_decision
@@ -151,15 +174,23 @@ def test_decisions_are_unique_and_each_reward_finds_its_own(name, switching):
     policy.finish()
     assert policy.round == len(together)
     alone = ap.policy(name, dimension=D, rounds=4000, seed=0, **options)
+    if name == "noise-aware-ts":
+        remember(alone, [offered[number] for number in range(len(together))])
     for number in range(len(together)):
         alone.observe(*together[number])
-    alone.finish()
+        alone.advance()
+        versions.append(alone.version)
     assert alone.version == policy.version
     assert (policy.version > 1) == (name != "linucb")  # which releases nothing
-    scratch = ("rotated", "parameter")  # of choosing
-    for part, other in zip(policy.state, alone.state, strict=True):
-        for field in part._fields:
-            assert field in scratch or getattr(part, field).tolist() == getattr(other, field).tolist(), field
+    mine, its = leaves(policy.state), leaves(alone.state)
+    for field, leaf in mine.items():
+        scratch = field.endswith((".rotated", ".parameter"))  # of choosing
+        assert scratch or leaf.tolist() == its[field].tolist(), field
+    if name == "noise-aware-ts":
+        assert policy.settings.choice == alone.settings.choice
+        assert policy.version == policy.state.learner.scalars["releases"][0]
+    assert all(made_at[number] <= versions[number - 1] for number in range(1, len(together)))
+    assert [made_at[number] for number in sorted(made_at)] == sorted(made_at.values())
 
 
 def test_a_source_is_secure_itself_or_nothing():
@@ -167,7 +198,7 @@ def test_a_source_is_secure_itself_or_nothing():
         def gaussian(self, values, scale):
             return np.array([v / 2**NOISE_BITS for v in values.ravel()]).reshape(values.shape)
 
-    with pytest.raises(check.InputError, match=r"^Expected source='Quiet' to be Secure itself\.$"):
+    with pytest.raises(check.InputError, match=r"^Expected source='Quiet' to be Secure\(\) itself\.$"):
         ap.policy("adaprivate-ts", dimension=D, rounds=50, batch_size=5, source=Quiet())
     for source in (Noise, Secure):
         with pytest.raises(check.InputError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -54,8 +55,14 @@ def version(json: Json = False) -> None:
         sys.stdout.write(__version__ + "\n")
 
 
+def _say(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning as one line on stderr."""
+    sys.stderr.write(f"adaprivate: {message}\n")
+
+
 def main() -> None:
     """Run the command line; bad input ends with one line on stderr and exit code 2."""
+    warnings.showwarning = _say
     try:
         code = app(standalone_mode=False)
     except InputError as error:

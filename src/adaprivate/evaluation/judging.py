@@ -14,6 +14,7 @@ from adaprivate.evaluation.estimators import ESTIMATORS, Estimate, Sample, estim
 from adaprivate.evaluation.release import RELEASED, capped, release, together
 from adaprivate.evaluation.replay import acceptance, replay
 from adaprivate.mechanisms import Secure
+from adaprivate.mechanisms.channels import ChannelPlan
 from adaprivate.mechanisms.plan import BatchPlan, RewardPlan
 from adaprivate.policies.core.propensities import choice_probabilities
 from adaprivate.privacy import Guarantee
@@ -89,7 +90,7 @@ def judge(
     check.expect(
         not fixed, "policy", policy, "to choose by features (on fixed arms: unit vectors), not a policy on fixed arms"
     )
-    releases = isinstance(getattr(settings, "plan", None), BatchPlan | RewardPlan)
+    releases = isinstance(getattr(settings, "plan", None), BatchPlan | ChannelPlan | RewardPlan)
     if release_epsilon is not None:
         check.expect(estimator in RELEASED, "estimator", estimator, f"in {{{', '.join(RELEASED)}}} to be released")
         private = releases or settings.name == "random"

@@ -13,10 +13,15 @@ from adaprivate.check import Floats
 from adaprivate.compiled import Streams, bound
 from adaprivate.mechanisms import Secure, packing
 from adaprivate.mechanisms.book import ArmBook, Book, Release
+from adaprivate.mechanisms.channels import ChannelPlan
 from adaprivate.mechanisms.plan import plan_from_bytes
 from adaprivate.mechanisms.units import Event
 from adaprivate.policies.core.propensities import Propensities, choice_probabilities
 from adaprivate.runtime.learner import Learner, choose, learn, learn_and_choose
+
+
+def _stored(data: bytes) -> Any:
+    return np.frombuffer(data, dtype=np.uint8)
 
 
 class Engine(ABC):
@@ -62,6 +67,17 @@ class Engine(ABC):
         """The probability of each of ``candidates`` (n, K, d)."""
         return choice_probabilities(self.state, candidates, draws=draws)
 
+    def unmake(self) -> None:
+        """The last choice is no decision: forget that it is open."""
+        learner = getattr(self.state, "learner", self.state)
+        if "open" in (learner.scalars.dtype.names or ()):
+            learner.scalars["open"] -= 1
+
+    @property
+    @abstractmethod
+    def releases(self) -> int:
+        """How many releases there were, where the learner says when."""
+
     @abstractmethod
     def extend(self) -> None:
         """Plan further: the plan's last round has been counted."""
@@ -79,23 +95,6 @@ class Engine(ABC):
         """Compile what these candidates will need, or fetch it from the cache; nothing is counted or chosen."""
 
 
-PLANNED = ("noise", "ends", "encoder", "decoder", "influence", "relevance", "drift", "widths")
-"""The fields of states that a plan fills in for all its batches."""
-
-
-def grown(longer: Any, state: Any) -> Any:
-    """The state of a shorter plan with room for the batches of this one, and what it plans for them."""
-    if hasattr(longer, "learner"):
-        return type(longer)(*(grown(one, other) for one, other in zip(longer, state, strict=True)))
-    kept = {}
-    for field in longer._fields:
-        new, old = getattr(longer, field), getattr(state, field)
-        if field not in PLANNED:
-            new[tuple(slice(length) for length in old.shape)] = old
-        kept[field] = new
-    return type(longer)(**kept)
-
-
 class SimulatedEngine(Engine):
     """Everything compiled, noise drawn from the seed beforehand: protects nobody."""
 
@@ -105,12 +104,12 @@ class SimulatedEngine(Engine):
     def __init__(self, settings: Any, seed: int, rng: Streams) -> None:
         super().__init__()
         self.settings, self.plan, self.seed, self.rng = settings, settings.plan, seed, rng
-        self._state = self._started()
+        self._state = self._started(settings)
         self._learn: Callable[..., Any] | None = None
         self._step: Callable[..., Any] | None = None
 
-    def _started(self) -> Any:
-        return self.settings.start(self.settings.noise_tables([self.seed])[0])
+    def _started(self, settings: Any) -> Any:
+        return settings.start(settings.noise_tables([self.seed])[0])
 
     @property
     def state(self) -> Any:
@@ -127,15 +126,23 @@ class SimulatedEngine(Engine):
         clipped = self._step(self._state, features, reward, candidates, self.rng, self._action)
         return int(self._action[0]), clipped
 
+    @property
+    def releases(self) -> int:
+        return int(self._state.learner.scalars["releases"][0])
+
     def extend(self) -> None:
-        self.settings = self.settings.extended()
-        self.plan = self.settings.plan
-        self._state = grown(self._started(), self._state)
+        longer = self.settings.extended(self._state.learner)
+        state = longer.carried(self._started(longer), self._state)
+        self.settings, self.plan, self._state = longer, longer.plan, state
 
     def parts(self) -> dict[str, Any]:
-        return {"state": self._state, "rng": self.rng, "seed": self.seed}
+        routed = {"plan": _stored(self.plan.to_bytes())} if isinstance(self.plan, ChannelPlan) else {}
+        return {"state": self._state, "rng": self.rng, "seed": self.seed, **routed}
 
     def restore(self, stored: dict[str, Any]) -> None:
+        if isinstance(self.plan, ChannelPlan):
+            self.settings = self.settings.under(plan_from_bytes(stored["plan"].tobytes()))
+            self.plan, self._state = self.settings.plan, self._started(self.settings)
         self._state = packing.fitted(self._state, stored["state"])
         self.rng = packing.fitted(self.rng, stored["rng"])
 
@@ -171,17 +178,17 @@ class ExactEngine(Engine):
         return self.learner.state
 
     def arrived(self, reward: float) -> float:
-        if self.book.tells:
+        if self.book.tells and not getattr(self.plan, "local", False):
             self._before_noise()
         return self.book.arrived(reward)
 
     def count(self, number: int, features: Floats, reward: float) -> None:
-        if self.book.round == number:  # else an interruption came after this step, and so below
+        if self.learner.done[0] == number:  # else an interruption came after this step, and so below
+            self.learner.counted(features)
+        if self.book.round == number:
             if self.book.tells:
                 self._before_noise()
-            self.book.add(Event(number, features, reward))
-        if self.learner.done[0] == number:
-            self.learner.counted(features)
+            self.book.add(Event(number, features, reward, **self.settings.route(self.learner.state)))
         while self.book.due or self._closed is not None:
             if self._closed is None:
                 self._before_noise()
@@ -198,26 +205,31 @@ class ExactEngine(Engine):
         actions[0] = self.settings.exact_choice(self.learner.state, self.book)
         return 0
 
+    @property
+    def releases(self) -> int:
+        return self.book.batch
+
     def extend(self) -> None:
-        longer = self.settings.extended()
-        self.book = self.book.extended(longer.plan)
-        self.learner.state = grown(longer.learner(), self.learner.state)
-        self.settings, self.plan = longer, longer.plan
+        longer = self.settings.extended(self.learner.state)
+        book = self.book.extended(longer.plan)
+        state = longer.carried(longer.learner(), self.learner.state)
+        self.settings, self.plan, self.book, self.learner.state = longer, longer.plan, book, state
 
     def parts(self) -> dict[str, Any]:
         stored = {"plan": self.plan.to_bytes(), "learner": self.learner.to_bytes(), "book": self.book.to_bytes()}
-        return {name: np.frombuffer(data, dtype=np.uint8) for name, data in stored.items()}
+        return {name: _stored(data) for name, data in stored.items()}
 
     def restore(self, stored: dict[str, Any]) -> None:
         self.plan = plan_from_bytes(stored["plan"].tobytes())
-        self.settings.__dict__["plan"] = self.plan  # as it was, whatever these settings would plan today
+        self.settings = self.settings.under(self.plan)  # as it was, whatever these settings would plan today
+        self.learner = Learner(self.settings.learner(), self.learner.rng)
         self.learner = self.learner.restored(stored["learner"].tobytes())
         kind = type(self.plan.book(self.source))
         self.book = kind.from_bytes(stored["book"].tobytes(), self.plan, self.source)
         self.learner.done[:] = self.book.round, self.book.batch
 
     def warm_up(self, candidates: Floats) -> None:
-        twin = self.learner.copy()
+        twin = Learner(self.settings.learner(), self.learner.rng.copy())  # no batch of it is ever the one after the last
         twin.counted(candidates[0].copy())
         if isinstance(self.book, ArmBook):
             self.settings.exact_choice(twin.state, self.plan.book(self.source))

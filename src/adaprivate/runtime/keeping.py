@@ -36,6 +36,11 @@ class Kept(ABC):
     def book(self) -> Book:
         """The private part of a policy with exact noise."""
 
+    @property
+    @abstractmethod
+    def _begun(self) -> int:
+        """How many rounds were counted or, by exact noise, begun to be."""
+
     def _expect_idle(self) -> None:
         """Raise in a signal handler that interrupts this very thread while it counts: the lock lets it in."""
         if self._busy:
@@ -48,7 +53,7 @@ class Kept(ABC):
         with self._lock:
             self._expect_idle()
             if self.source is not None:
-                self._count_until(self.book.round)  # a round that an interruption left half counted
+                self._count_until(self._begun)  # a round that an interruption left half counted
             return packed(self, saved)
 
     @classmethod

@@ -41,6 +41,12 @@ def _clip(candidates: Floats) -> int:
     return clipped
 
 
+def within_reach(vectors: Floats) -> Floats:
+    """The vectors, those longer than 1 scaled to norm 1, as decisions clip them."""
+    square = (vectors * vectors).sum(axis=-1, keepdims=True)
+    return np.asarray(np.where(square > LONGEST, vectors / np.sqrt(np.maximum(square, 1e-300)), vectors))
+
+
 @entry
 def choose(state: Any, candidates: Floats, rng: Streams, actions: Integers) -> int:
     """A choice for each of ``candidates`` (n, K, d), clipped in place; how many were clipped, -1 if one is not finite."""

@@ -21,7 +21,10 @@ def policy(
     propensities: bool = False,
     **options: Any,
 ) -> Policy:
-    """A policy by name. Give ``seed=`` for simulation, or ``source=Secure()`` for real people's data."""
+    """A policy by name. Give ``seed=`` for simulation, or ``source=Secure()`` for real people's data.
+
+    ``options`` are its settings; ``help(policies.settings_class(name))`` explains them.
+    """
     settings = policies.settings(name, options)
     return Policy(settings, seed=seed, source=source, reward_window=reward_window, propensities=propensities)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+import warnings
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from adaprivate.check import Floats
 from adaprivate.compiled import streams
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.book import Book
+from adaprivate.mechanisms.channels import ChannelPlan
 from adaprivate.mechanisms.plan import SamplingPlan
 from adaprivate.policies.core.propensities import Propensities
 from adaprivate.privacy import Guarantee
@@ -22,7 +24,7 @@ from adaprivate.runtime.decisions import Decision, Open, Origin, RewardRefusedEr
 from adaprivate.runtime.engines import Engine, ExactEngine, SimulatedEngine
 from adaprivate.runtime.files import Lease
 from adaprivate.runtime.keeping import Kept
-from adaprivate.runtime.learner import LONGEST, Learner
+from adaprivate.runtime.learner import LONGEST, Learner, within_reach
 
 
 class Policy(Kept):
@@ -45,6 +47,8 @@ class Policy(Kept):
         propensities: bool = False,
     ) -> None:
         check.expect((seed is None) != (source is None), "seed", seed, "or source=Secure() to be given, and not both")
+        if getattr(settings, "local", False):
+            check.expect(source is not None, "local", True, "to come with source=Secure(): clients draw noise of their own")
         self.reward_window = check.whole("reward_window", reward_window, at_least=0)
         self.logs_propensities = bool(propensities)
         self._arms = np.eye(settings.dimension) if settings.fixed_arms else None
@@ -75,11 +79,20 @@ class Policy(Kept):
         self._origin = Origin(secrets.token_hex(6), secrets.token_bytes(16))
         self._engine: Engine
         if source is not None:
-            check.expect(type(source) is Secure, "source", type(source).__name__, "to be Secure itself")
+            check.expect(type(source) is Secure, "source", type(source).__name__, "to be Secure() itself")
             self._engine = ExactEngine(settings, source, rng, self._claim)
         else:
             self._engine = SimulatedEngine(settings, own, rng)
         self._look_ahead()
+        if self._planned == 0:
+            self._plan_on()
+
+    def __repr__(self) -> str:
+        chosen = getattr(self.settings, "choice", None)
+        channel = "" if chosen is None else f", channel {chosen.channel}"
+        noise = "exact noise" if self.source is not None else "simulated noise"
+        counts = f"{self.decided} decisions, {self.round} rounds, {self.version} releases"
+        return f"<{self.settings.name}: {counts}{channel}, {noise}>"
 
     # --- what may be asked --------------------------------------------------------------------------------------------
 
@@ -109,6 +122,10 @@ class Policy(Kept):
         """The private part of a policy with exact noise."""
         self._expect_exact("book")
         return self._engine.book  # type: ignore[attr-defined, no-any-return]
+
+    @property
+    def _begun(self) -> int:
+        return max(self.book.round, int(self.learner.done[0]))
 
     def _expect_exact(self, part: str) -> None:
         check.expect(isinstance(self._engine, ExactEngine), part, None, "to be asked of a policy with source=Secure()")
@@ -143,7 +160,7 @@ class Policy(Kept):
             if self._arms is not None:
                 self._expect_arms(offered)
             due = self.decided - self.reward_window - self.round
-            if asked or due != 1 or self.round == self._planned or not self._engine.fused:
+            if asked or due != 1 or not self._engine.fused or self.round in self._pauses:
                 self._expect_finite(offered, candidates)
                 self._count_until(self.decided - self.reward_window)
                 odds = self._probabilities(offered[None])[0] if asked else None
@@ -155,6 +172,7 @@ class Policy(Kept):
                 action, clipped = self._engine.count_and_choose(entry.features, reward, offered)
                 if clipped >= 0:
                     self._counted()
+                    self._after_count()
             if clipped < 0:
                 self._expect_finite(offered, candidates)
             self.clipped += clipped
@@ -182,14 +200,19 @@ class Policy(Kept):
             ]
 
     def consider(self, candidates: object) -> int:
-        """What would be chosen now. Rounds that are due are counted and random numbers used up; no decision is made."""
+        """What would be chosen now; no decision is made. Rounds that are due are counted and random numbers used up.
+
+        Policies that plan by the first candidates they are shown have then been shown these.
+        """
         if self._arms is not None:
             check.expect(False, "policy", self.settings.name, "not to be one on fixed arms: its draws are paid for")
         offered = self._offered(candidates, 2)
         with self._lock:
             self._expect_finite(offered, candidates)
             self._count_until(self.decided - self.reward_window)
-            return self._engine.choose(offered)[0]
+            action = self._engine.choose(offered)[0]
+            self._engine.unmake()
+            return action
 
     def propensities(self, candidates: object, *, draws: int = 512) -> Propensities:
         """The probability with which the next decision would choose each row of ``candidates``, and its standard error.
@@ -201,11 +224,11 @@ class Policy(Kept):
         with self._lock:
             self._expect_finite(offered, candidates)
             self._count_until(self.decided - self.reward_window)
-            found = self._engine.propensities(_clipped(offered[None]), check.whole("draws", draws, at_least=8))
+            found = self._engine.propensities(within_reach(offered[None]), check.whole("draws", draws, at_least=8))
             return Propensities(found.probability[0], found.error[0])
 
     def _probabilities(self, offered: Floats) -> Floats:
-        return self._engine.propensities(_clipped(offered), 512).probability
+        return self._engine.propensities(within_reach(offered), 512).probability
 
     def _made(self, action: int, features: Floats, propensity: float | None) -> Decision:
         number = self.decided
@@ -220,7 +243,8 @@ class Policy(Kept):
     def learn(self, decision: Decision | str, reward: float | bool | None) -> None:
         """Tell the reward (0 to 1, or a bool) of an open decision, or of its token; ``None`` when there is none to come.
 
-        Nothing is counted or released by it: that happens with the next decision, or by :meth:`advance`.
+        Without one the round counts as ``policy.settings.missing``. Nothing is counted or released by telling it: that
+        happens with the next decision, or by :meth:`advance`.
         """
         if type(reward) is float and 0.0 <= reward <= 1.0:
             value = reward
@@ -238,7 +262,8 @@ class Policy(Kept):
                 raise RewardRefusedError("lost", text)
             if entry.reward is not None:
                 raise RewardRefusedError("repeated", f"Expected decision.round={number} to be learned once.")
-            entry.reward = self._engine.arrived(value)
+            # what stands in for a reward is public, and no client's bit: it is told like any other when it is counted
+            entry.reward = self._missing if reward is None else self._engine.arrived(value)
 
     def _which_are_open(self) -> str:
         if not self._open:
@@ -254,7 +279,7 @@ class Policy(Kept):
         check.expect(self._arms is None, "policy", self.settings.name, "not to be one on fixed arms: it chooses for itself")
         check.expect(self.reward_window == 0, "reward_window", self.reward_window, "== 0 to observe others' decisions")
         vector = check.floats("features", features, (self._dimension,))
-        vector, longer = _clipped(vector), float(vector @ vector) > LONGEST
+        vector, longer = within_reach(vector), float(vector @ vector) > LONGEST
         with self._lock:
             self._count_until(self.decided)
             self.clipped += longer
@@ -280,10 +305,10 @@ class Policy(Kept):
             self._busy = False
 
     def _count_rounds(self, end: int) -> None:
+        self._after_count()  # where an interruption left that out
         while self.round < end:
             if self.round == self._planned:
-                self._engine.extend()
-                self._look_ahead()
+                self._plan_on()
             if self.round + 1 == self._next_end:
                 self._claim()  # before anything changes: where it is refused, the round waits
             number, entry = self.round, self._open[self.round]
@@ -294,6 +319,24 @@ class Policy(Kept):
             else:  # knows itself what it has done of a round, and goes on from there
                 self._engine.count(number, entry.features, reward)
                 self._counted()
+            self._after_count()
+
+    def _after_count(self) -> None:
+        """What the round just counted leads to, in public: releases seen, and a choice that is due."""
+        if self._routed:
+            self.version = self._engine.releases
+        if self.round == self._planned and self.round < self.settings.rounds:
+            self._plan_on()
+
+    def _plan_on(self) -> None:
+        """Plan further: a public moment."""
+        worry = None
+        if self._planned == self.settings.planned:  # else an interruption came after this step
+            worry = self.settings.worry(getattr(self.state, "learner", self.state))
+            self._engine.extend()
+        self._look_ahead()
+        if worry is not None:
+            warnings.warn(worry, check.LittleToLearnWarning, stacklevel=6)
 
     def _counted(self) -> None:
         """One more round is counted."""
@@ -307,8 +350,10 @@ class Policy(Kept):
     def _look_ahead(self) -> None:
         """When the next batch ends, and when the plan does."""
         plan = self._engine.plan
-        self._next_end: int | None = None if plan is None else plan.end_of(self.version)
+        self._routed = isinstance(plan, ChannelPlan)
+        self._next_end: int | None = None if plan is None or self._routed else plan.end_of(self.version)
         self._planned: int | None = getattr(self.settings, "planned", None)
+        self._pauses = () if self._planned is None else (self._planned - 1, self._planned)
 
     # --- input --------------------------------------------------------------------------------------------------------
 
@@ -318,6 +363,7 @@ class Policy(Kept):
             offered = np.array(candidates, np.float64, order="C")
         except (TypeError, ValueError, OverflowError):
             offered = check.floats("candidates", candidates, (None,) * (axes - 1) + (self._dimension,))
+        offered += 0.0  # one zero only: features that are equal are the same item
         shape = offered.shape
         if len(shape) != axes or shape[-1] != self._dimension or 0 in shape:
             wanted = f"(K, {self._dimension}) with K >= 1" if axes == 2 else f"(n, K, {self._dimension}) with n, K >= 1"
@@ -351,9 +397,3 @@ def _expect_public_choice(settings: Any) -> None:
     """Raise where a choice is itself the noise: its probabilities would tell the rewards."""
     released = not isinstance(settings.plan, SamplingPlan)
     check.expect(released, "policy", settings.name, "to choose by what it released, for its probabilities to be public")
-
-
-def _clipped(vectors: Floats) -> Floats:
-    """The vectors, those longer than 1 scaled to norm 1, as decisions clip them."""
-    square = (vectors * vectors).sum(axis=-1, keepdims=True)
-    return np.asarray(np.where(square > LONGEST, vectors / np.sqrt(np.maximum(square, 1e-300)), vectors))

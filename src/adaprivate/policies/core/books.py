@@ -33,6 +33,8 @@ class SimulatedSums(NamedTuple):
     """Maps e to coordinates where the noise is round, if e may have to be clipped there; else empty."""
     event: Floats
     """Room for e."""
+    direction: Floats
+    """Room for e scaled to the length at which noise is priced, where that is what is summed; else empty."""
     released: Floats
     """The last release: public."""
     scalars: Record
@@ -51,6 +53,7 @@ def simulated_sums(plan: BatchPlan, noise: Floats) -> SimulatedSums:
         encoder=np.zeros((0, 0)) if plan.decoded else plan.encoder(),
         whitener=np.asarray(np.linalg.inv(plan.shape.root), np.float64) if clips and plan.shape else np.zeros((0, 0)),
         event=np.zeros(size),
+        direction=np.zeros(size if plan.direction else 0),
         released=np.zeros(size),
         scalars=record(centre=float(plan.centre), sampling_rate=float(plan.sampling_rate), round=0, batch=0),
     )
@@ -73,6 +76,36 @@ def fill_event(features: Floats, whitener: Floats, event: Floats) -> float:
             total += whitener[i, j] * event[j]
         square += total * total
     return 1.0 / math.sqrt(square) if square > 1.0 else 1.0
+
+
+@kernel
+def fill_direction(features: Floats, whitener: Floats, event: Floats, direction: Floats) -> None:
+    """The features, then 1 if there is room; and the same scaled to the length at which noise is priced.
+
+    That is the features by themselves to length 1, or where a catalogue gives the coordinates the event as a whole.
+    """
+    d, size = features.shape[0], event.shape[0]
+    square = 0.0
+    for j in range(d):
+        event[j] = features[j]
+        direction[j] = features[j]
+        square += features[j] * features[j]
+    if size > d:
+        event[d] = 1.0
+        direction[d] = 1.0
+    reach = d
+    if whitener.shape[0] > 0:
+        reach = size
+        square = 0.0
+        for i in range(size):
+            total = 0.0
+            for j in range(size):
+                total += whitener[i, j] * event[j]
+            square += total * total
+    if square > 0.0:
+        scale = 1.0 / math.sqrt(square)
+        for j in range(reach):
+            direction[j] *= scale
 
 
 @routine
@@ -102,12 +135,17 @@ def _collect(book: SimulatedSums, features: Floats, reward: float, rng: Streams)
         return False
     row = 0 if running else batch
     d, size = features.shape[0], book.event.shape[0]
-    if book.whitener.shape[0] > 0:
-        weight *= fill_event(features, book.whitener, book.event)
-    for i in range(d):
-        book.sums[row, i] += weight * features[i]
-    if size > d:
-        book.sums[row, d] += weight
+    if book.direction.shape[0] > 0:
+        fill_direction(features, book.whitener, book.event, book.direction)
+        for i in range(size):
+            book.sums[row, i] += weight * book.direction[i]
+    else:
+        if book.whitener.shape[0] > 0:
+            weight *= fill_event(features, book.whitener, book.event)
+        for i in range(d):
+            book.sums[row, i] += weight * features[i]
+        if size > d:
+            book.sums[row, d] += weight
     if batch >= book.ends.shape[0] or s.round != book.ends[batch]:
         return False
     release(batch, book.sums, book.noise, book.encoder, book.released)

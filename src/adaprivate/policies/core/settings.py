@@ -17,6 +17,23 @@ from adaprivate.privacy import Guarantee
 State = TypeVar("State", bound=tuple[Any, ...])
 
 
+PLANNED = ("noise", "ends", "encoder", "decoder", "influence", "relevance", "drift", "row_covariance", "plan")
+"""The fields of states that a plan fills in for all its batches."""
+
+
+def grown(longer: Any, state: Any) -> Any:
+    """The state of a shorter plan with room for the batches of this one, and what it plans for them."""
+    kept = {}
+    for field in longer._fields:
+        new, old = getattr(longer, field), getattr(state, field)
+        if hasattr(new, "_fields"):
+            new = grown(new, old)
+        elif field not in PLANNED:
+            new[tuple(slice(length) for length in old.shape)] = old
+        kept[field] = new
+    return type(longer)(**kept)
+
+
 @dataclass(frozen=True, kw_only=True)
 class PolicySettings:
     """How a policy is described: public, frozen, checked when it is made.
@@ -68,6 +85,23 @@ class PolicySettings:
             raise TypeError(f"{type(self).__name__} does not say what its state has released")
         released: Floats = state.book.released
         return released
+
+    def worry(self, learner: Any) -> str | None:
+        """What to warn of before planning on: public."""
+        return None
+
+    def route(self, learner: Any) -> dict[str, Any]:
+        """Where the event counted last goes, of those that a book tells apart: public."""
+        return {}
+
+    def under(self, plan: Any) -> Any:
+        """These settings under a plan that was stored, whatever they would plan today."""
+        self.__dict__["plan"] = plan
+        return self
+
+    def carried(self, fresh: Any, state: Any) -> Any:
+        """A state of shorter settings as one of these: ``fresh`` is theirs before the first round."""
+        return grown(fresh, state)
 
     def blank(self, kind: type[State], **parts: Any) -> State:
         """A compiled state of these parts, and of a vector of zeros for every other."""

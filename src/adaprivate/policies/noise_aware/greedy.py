@@ -1,7 +1,7 @@
 """noise-aware-greedy: the largest posterior mean given all releases; best where the candidates vary enough by themselves.
 
 Paper: ours; docs/noise-aware.md.
-Guarantee: (epsilon, delta), event, replace one reward, by docs/privacy.md "Correlated releases".
+Guarantee: (epsilon, delta), event, replace one reward, by docs/privacy.md "Channels".
 Deviates: nothing.
 """
 
@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from adaprivate.policies.noise_aware.posterior import PosteriorGreedyState, PosteriorState
 from adaprivate.policies.noise_aware.settings import NoiseAwareSettings
+from adaprivate.policies.noise_aware.state import GREEDY, Exploration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,10 +20,13 @@ class NoiseAwareGreedySettings(NoiseAwareSettings):
 
     __doc__ = f"{__doc__}\n\n{NoiseAwareSettings.__doc__}"
     name: ClassVar[str] = "noise-aware-greedy"
-    kind: ClassVar[type[PosteriorState]] = PosteriorGreedyState
+
+    @property
+    def exploration(self) -> Exploration:
+        return Exploration(GREEDY)
 
 
 EXAMPLES = (
     NoiseAwareGreedySettings(dimension=4, rounds=60, intercept=0.0),
-    NoiseAwareGreedySettings(dimension=3, rounds=50, noise="independent", batch_size=7, growth=1.0),
+    NoiseAwareGreedySettings(dimension=3, rounds=50, channel="gaussian", noise="independent", batch_size=7, growth=1.0),
 )

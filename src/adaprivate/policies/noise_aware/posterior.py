@@ -1,76 +1,23 @@
 """The core of the noise-aware policies: the posterior of the parameter given everything released, the noise's law known.
 
-Rewards are taken to be centre + theta'x + intercept; an event adds (reward - centre) e to its batch's sum s_j, e = (x, 1).
-The design G_j = sum e e' is public, the sums are released as noisy rows y = C s + noise. Public weights w (mechanisms/
-informative.py) turn the rows so far into one statistic, with a = C'w:
+Rewards are taken to be centre + theta'e, e = (x, 1). A flip tells theta'e of one event, a block of an item's rewards
+that of the item: rank-one updates. In Gaussian sums an event adds (reward - centre) f to its batch's sum s_j, f the
+direction of e; they are released as noisy rows y = C s + noise. Public weights w (mechanisms/informative.py) turn the
+rows so far into one statistic, with a = C'w:
 
-    w'y ~ N(H theta, M),   H = sum a_j G_j,   M = v sum a_j^2 G_j + |w|^2 N,   N the covariance of a row's noise,
+    w'y ~ N(H theta, M),   H = sum a_j f e',   M = v sum a_j^2 f f' + |w|^2 N,   N the covariance of a row's noise,
 
-so theta has the precision P + H'M^-1 H, P the prior's. All is d x d: factorisations once per batch, none per round.
+so theta has the precision P + A + H'M^-1 H, P the prior's and A that of flips and items. All is d x d.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from adaprivate.check import Floats
-from adaprivate.compiled import Record, Streams, kernel, routine
-from adaprivate.policies.core.books import fill_event
-from adaprivate.policies.core.dispatch import counts, reads, selects
-from adaprivate.policies.core.linear import highest, sample_parameter
-from adaprivate.policies.core.propensities import Propensities, certain, gaussian_best, propensities_of
-
-
-class PosteriorState(NamedTuple):
-    """Everything a noise-aware policy knows: public. D is the dimension, and one more with an intercept."""
-
-    root: Floats
-    """S, with S S' the covariance of theta that choices explore by."""
-    coordinates: Floats
-    """w, with S w the mean."""
-    mean: Floats
-    parameter: Floats
-    """The last sampled theta."""
-    rotated: Floats
-    """Scratch."""
-    designs: Floats
-    """Each batch's sum of e e' (batches + 1, D, D), the last for rounds after all batches."""
-    crosses: Floats
-    """Each batch's sum of clipped e times unclipped e', where events may have to be clipped; else empty."""
-    rows: Floats
-    """The noisy rows as released (batches, D)."""
-    decoder: Floats
-    """Row k: the weights w of the rows in the statistic after batch k."""
-    influence: Floats
-    """Row k: a = C'w, the weight of each batch's sum in that statistic."""
-    relevance: Floats
-    """Row k: the part of a that speaks of theta as it is now; a itself when nothing changes over time."""
-    drift: Floats
-    """What change over time adds to M: this times H H'."""
-    row_covariance: Floats
-    """N (D, D)."""
-    whitener: Floats
-    """Maps e to coordinates where the noise is round, if e may have to be clipped there; else empty."""
-    widths: Floats
-    """How wide choices explore after each batch."""
-    scalars: Record
-    """Exploration now, the reward noise v, the prior precision of theta and of the intercept (0: there is none), whether
-    the former adapts to what was released, whether choices foresee what the batch will tell, rounds seen, batches read."""
-
-
-class PosteriorThompsonState(PosteriorState):
-    """Chooses by a sample of the posterior, its spread scaled."""
-
-
-class PosteriorOptimisticState(PosteriorState):
-    """Chooses by an upper bound of the posterior."""
-
-
-class PosteriorGreedyState(PosteriorState):
-    """Chooses by the posterior mean."""
+from adaprivate.compiled import kernel, routine
 
 
 @kernel
@@ -82,8 +29,22 @@ def rotate_extended(root: Floats, features: Floats, out: Floats) -> None:
         out[j] = root[d, j] if size > d else 0.0
     for i in range(d):
         x = features[i]
-        for j in range(size):
-            out[j] += root[i, j] * x
+        if x != 0.0:
+            for j in range(size):
+                out[j] += root[i, j] * x
+
+
+@kernel
+def project(root: Floats, event: Floats, out: Floats) -> None:
+    """out = S'e."""
+    size = out.shape[0]
+    for j in range(size):
+        out[j] = 0.0
+    for i in range(size):
+        x = event[i]
+        if x != 0.0:
+            for j in range(size):
+                out[j] += root[i, j] * x
 
 
 @routine
@@ -109,6 +70,14 @@ def fitted_ridge(information: Floats, statistic: Floats, ridge: float) -> float:
         if score > best:
             best, chosen = score, precision
     return chosen
+
+
+@kernel
+def variance_by(rate: float, deviation: float) -> float:
+    """The variance of rewards, 0 or 1, whose mean is known to about a deviation: the largest that is likely."""
+    nearest = min(max(0.5, rate - deviation), rate + deviation)
+    nearest = min(max(nearest, 0.003), 0.997)
+    return nearest * (1.0 - nearest)
 
 
 @routine
@@ -140,7 +109,7 @@ def inverse_root(lower: Floats, out: Floats) -> None:
 
 
 @routine
-def read_row(
+def add_rows(
     k: int,
     rows: Floats,
     designs: Floats,
@@ -151,15 +120,11 @@ def read_row(
     drift: float,
     row_covariance: Floats,
     reward_variance: float,
-    ridge: float,
-    intercept_precision: float,
-    adapts: bool,
-    root: Floats,
-    coordinates: Floats,
-    mean: Floats,
+    information: Floats,
+    weighted: Floats,
 ) -> None:
-    """The posterior after row k, into ``root``, ``coordinates`` and ``mean``."""
-    size = root.shape[0]
+    """Add what the rows up to k tell about theta to ``information`` and ``weighted``."""
+    size = weighted.shape[0]
     H = np.zeros((size, size))
     M = np.zeros((size, size))
     statistic = np.zeros(size)
@@ -170,7 +135,7 @@ def read_row(
         for i in range(size):
             statistic[i] += w * rows[j, i]
             for m in range(size):
-                H[i, m] += relevant * (crosses[j, i, m] if crosses.shape[0] > 0 else designs[j, i, m])
+                H[i, m] += relevant * crosses[j, i, m]
                 M[i, m] += a * a * designs[j, i, m]
     for i in range(size):
         for m in range(size):
@@ -181,16 +146,31 @@ def read_row(
         M[i, i] *= 1.0 + 1e-12
     # with M = L L': H' M^-1 H = W' W and H' M^-1 statistic = W' u for W = L^-1 H, u = L^-1 statistic
     factor_out(np.linalg.cholesky(M), H, statistic)  # type: ignore[arg-type]
-    information = np.zeros((size, size))
-    weighted = np.zeros(size)
     for i in range(size):
         for j in range(size):
             weighted[j] += H[i, j] * statistic[i]
             for m in range(size):
                 information[j, m] += H[i, j] * H[i, m]
+
+
+@routine
+def settle(
+    information: Floats,
+    weighted: Floats,
+    ridge: float,
+    intercept_mean: float,
+    intercept_precision: float,
+    adapts: bool,
+    root: Floats,
+    coordinates: Floats,
+    mean: Floats,
+) -> None:
+    """The posterior given this information, into ``root``, ``coordinates`` and ``mean``; the former are overwritten."""
+    size = root.shape[0]
     n = size
     if intercept_precision > 0.0:  # the intercept has a prior of its own, and is integrated out
         n = size - 1
+        weighted[n] += intercept_precision * intercept_mean
     if adapts:
         inner, seen = information[:n, :n].copy(), weighted[:n].copy()
         if n < size:
@@ -217,19 +197,45 @@ def read_row(
 
 
 @kernel
-def foresee(state: PosteriorState, features: Floats) -> None:
+def tell(root: Floats, w: Floats, mean: Floats, phi: Floats, event: Floats, strength: float, value: float) -> None:
+    """Learn that theta'e is ``value``, with this precision; ``phi`` is scratch."""
+    size = w.shape[0]
+    project(root, event, phi)
+    square = 0.0
+    along = 0.0
+    expected = 0.0
+    for j in range(size):
+        square += phi[j] * phi[j]
+        along += phi[j] * w[j]
+        expected += event[j] * mean[j]
+    grown = 1.0 + strength * square
+    gain = strength / (grown + math.sqrt(grown))  # S <- S (I - gain phi phi')
+    step = strength * (value - expected) / grown
+    for i in range(size):
+        pull = 0.0
+        for j in range(size):
+            pull += root[i, j] * phi[j]
+        mean[i] += pull * step
+        pull *= gain
+        for j in range(size):
+            root[i, j] -= pull * phi[j]
+    stretch = strength * value * (1.0 - gain * square) - gain * along
+    for j in range(size):
+        w[j] += stretch * phi[j]
+
+
+@kernel
+def foresee(root: Floats, w: Floats, phi: Floats, event: Floats, strength: float) -> None:
     """Shrink the covariance that choices explore by as this event's reward will, once released; the mean stays."""
-    root, w, phi = state.root, state.coordinates, state.rotated
-    strength = 1.0 / state.scalars[0].reward_variance
-    size = root.shape[0]
-    rotate_extended(root, features, phi)
+    size = w.shape[0]
+    project(root, event, phi)
     square = 0.0
     along = 0.0
     for j in range(size):
         square += phi[j] * phi[j]
         along += phi[j] * w[j]
     grown = 1.0 + strength * square
-    gain = strength / (grown + math.sqrt(grown))  # S <- S (I - gain phi phi')
+    gain = strength / (grown + math.sqrt(grown))
     for i in range(size):
         pull = 0.0
         for j in range(size):
@@ -240,96 +246,3 @@ def foresee(state: PosteriorState, features: Floats) -> None:
     stretch = along * gain / (1.0 - gain * square)
     for j in range(size):
         w[j] += stretch * phi[j]
-
-
-@selects.of(PosteriorThompsonState)
-def _thompson(state: PosteriorState, candidates: Floats, rng: Streams) -> int:
-    theta = state.parameter[: candidates.shape[1]]
-    sample_parameter(state.root, state.coordinates, state.scalars[0].width, state.rotated, theta, rng)
-    return highest(candidates, theta)
-
-
-@selects.of(PosteriorOptimisticState)
-def _optimistic(state: PosteriorState, candidates: Floats, rng: Streams) -> int:
-    phi, w, width = state.rotated, state.coordinates, state.scalars[0].width
-    best = 0
-    top = 0.0
-    for a in range(candidates.shape[0]):
-        rotate_extended(state.root, candidates[a], phi)
-        mean = 0.0
-        square = 0.0
-        for j in range(w.shape[0]):
-            mean += phi[j] * w[j]
-            square += phi[j] * phi[j]
-        score = mean + width * math.sqrt(square)
-        if a == 0 or score > top + 1e-12 * (1.0 + abs(top)):  # the first among equals, up to rounding
-            top = score
-            best = a
-    return best
-
-
-@selects.of(PosteriorGreedyState)
-def _greedy(state: PosteriorState, candidates: Floats, rng: Streams) -> int:
-    return highest(candidates, state.mean)
-
-
-@counts.of(PosteriorThompsonState)
-@counts.of(PosteriorOptimisticState)
-@counts.of(PosteriorGreedyState)
-def _counted(state: PosteriorState, features: Floats) -> None:
-    s, e = state.scalars[0], state.rotated
-    k = s.batch
-    size = state.root.shape[0]
-    shrink = fill_event(features, state.whitener, e)
-    if state.crosses.shape[0] > 0:
-        for i in range(size):
-            for j in range(size):
-                state.crosses[k, i, j] += shrink * e[i] * e[j]
-        for j in range(size):
-            e[j] *= shrink
-    for i in range(size):
-        for j in range(size):
-            state.designs[k, i, j] += e[i] * e[j]
-    if s.foresees:
-        foresee(state, features)
-    s.round += 1
-
-
-@reads.of(PosteriorThompsonState)
-@reads.of(PosteriorOptimisticState)
-@reads.of(PosteriorGreedyState)
-def _read(state: PosteriorState, released: Floats) -> None:
-    s = state.scalars[0]
-    k = s.batch
-    for i in range(released.shape[0]):
-        state.rows[k, i] = released[i]
-    read_row(
-        k,
-        state.rows,
-        state.designs,
-        state.crosses,
-        state.decoder,
-        state.influence,
-        state.relevance,
-        state.drift[k],
-        state.row_covariance,
-        s.reward_variance,
-        s.ridge,
-        s.intercept_precision,
-        s.adapts,
-        state.root,
-        state.coordinates,
-        state.mean,
-    )
-    s.width = state.widths[k]
-    s.batch += 1
-
-
-propensities_of(PosteriorOptimisticState)(certain)
-propensities_of(PosteriorGreedyState)(certain)
-
-
-@propensities_of(PosteriorThompsonState)
-def _thompson_propensities(state: PosteriorState, candidates: Floats, **how: Any) -> Propensities:
-    rotated = candidates @ state.root[: candidates.shape[2]]
-    return gaussian_best(rotated @ state.coordinates, state.scalars[0]["width"] * rotated, **how)

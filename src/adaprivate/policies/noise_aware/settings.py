@@ -1,4 +1,4 @@
-"""What the noise-aware policies share: everything chosen by public rules, one mechanism for each epoch, and the guarantee.
+"""What the noise-aware policies share: everything chosen by public rules, the plan of its channels, and the guarantee.
 
 docs/noise-aware.md derives the rules and says what each was measured to be worth.
 """
@@ -9,74 +9,76 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import ClassVar, NamedTuple, Self
+from functools import cached_property, lru_cache
+from typing import Any, Self, cast
 
 import numpy as np
 
 from adaprivate import check, mechanisms, privacy
 from adaprivate.check import Floats, Integers
-from adaprivate.compiled import record
-from adaprivate.mechanisms import Shape, Strategy
-from adaprivate.mechanisms.informative import LARGEST, Informative, Reader
+from adaprivate.mechanisms import Shape
+from adaprivate.mechanisms.channels import ChannelPlan
 from adaprivate.mechanisms.plan import BatchPlan, Epoch
-from adaprivate.policies.core.books import simulated_sums
-from adaprivate.policies.core.dispatch import Split
 from adaprivate.policies.core.settings import PolicySettings
-from adaprivate.policies.noise_aware.posterior import PosteriorState
+from adaprivate.policies.noise_aware import starting
+from adaprivate.policies.noise_aware.outlook import LITTLE, Choice, Design, Outlook, choose, design, little_to_learn
+from adaprivate.policies.noise_aware.rows import MOST_BATCHES, Rows
+from adaprivate.policies.noise_aware.simulated import Channelled
+from adaprivate.policies.noise_aware.state import CHANNELS, OPTIMISTIC, Exploration, NoiseAwareState
 
-MOST_BATCHES = 2048
-WIDEST = 0.5
-"""Exploration fades from at most this share of the posterior's spread."""
-INTERCEPT_DEVIATION = 0.1
-"""The prior standard deviation of the intercept: the mean reward's distance from the centre."""
-
-
-class Tables(NamedTuple):
-    """How rows are read, for all batches; see PosteriorState."""
-
-    decoder: Floats
-    influence: Floats
-    relevance: Floats
-    drift: Floats
+LEAST_SCOUTED = 7
+"""So many rounds are looked at, however short the first batch is, where they are flipped meanwhile."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseAwareSettings(PolicySettings):
-    """Settings of a policy that acts on the posterior given all releases. Only the first four matter to most users.
+    """Settings of a policy that acts on the posterior given all releases. Only the first few matter to most users.
 
+    channel: how rewards are released: "flip" (every reward a flipped bit, told at once), "items" (sums of rewards of the
+    same features), "gaussian" (sums of rewards times features over batches), or "auto", which chooses by public rules.
+    base_rate: the public mean reward, where one is known. missing: what a reward that never comes counts as, by default
+    the base rate, or 1/2. local: what arrives has been flipped where it was born (channel "flip").
     batch_size: rounds of the first batch; by default 2 dimension + 10, at most a twentieth of all. growth: each batch
     is this much longer than the one before (after the horizon, 1.1 or more). noise: "informative" (fitted to what the
-    posterior earns), or a strategy that releases one row per batch. centre: the public base rate of rewards, taken off.
+    posterior earns), or a strategy that releases one row per batch. centre: a public constant taken off rewards.
     intercept: the share (a norm) of an event's weight spent on learning the mean reward; 0 trusts the centre.
-    ridge: the prior precision of theta, by default 4 dimension (a norm of 1/2); adapt_ridge: whether what was released may
-    move it. reward_variance: of a reward around its mean, at most 1/4.
+    ridge: the prior precision of theta, by default from the spread of the first candidates; adapt_ridge: whether what was
+    released may lower it. reward_variance: of a reward around its mean, at most 1/4.
     horizon: the rounds to plan for where ``rounds`` is not known to be the end; then twice as many, and so on.
     memory: rounds after which the parameter's correlation with today's has fallen to 1/e; None: it does not change.
-    catalogue: the public items (rows) that can be played; noise is shaped to them, features outside are clipped.
+    catalogue: the public items (rows) that can be played; Gaussian noise is shaped to them.
     """
-
-    kind: ClassVar[type[PosteriorState]]
-    foresees: ClassVar[bool] = False
 
     epsilon: float = 1.0
     delta: float = 1e-5
+    channel: str = "auto"
+    base_rate: float | None = None
+    missing: float | None = None  # type: ignore[assignment]
+    local: bool = False
     batch_size: int | None = None
     growth: float = 1.1
     noise: str = "informative"
-    centre: float = 0.5
+    centre: float | None = None
     intercept: float = 0.3
     ridge: float | None = None
     adapt_ridge: bool = True
-    reward_variance: float = 0.25
+    reward_variance: float | None = None
     horizon: int | None = None
     memory: float | None = None
     catalogue: tuple[tuple[float, ...], ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check.real("epsilon", self.epsilon, above=0)
+        check.budget(self.epsilon)
         check.probability("delta", self.delta)
+        check.one_of("channel", self.channel, ("auto", *CHANNELS))
+        if self.base_rate is not None:
+            check.real("base_rate", self.base_rate, at_least=1e-4, at_most=1 - 1e-4)
+        for name in ("centre", "missing"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, 0.5 if self.base_rate is None else float(self.base_rate))
+        check.kind("local", self.local, bool)
+        check.expect(not self.local or self.channel == "flip", "channel", self.channel, "== 'flip' where local")
         if self.horizon is not None:
             check.whole("horizon", self.horizon, at_least=1)
         if self.batch_size is not None:
@@ -86,31 +88,80 @@ class NoiseAwareSettings(PolicySettings):
         check.real("growth", self.growth, at_least=1, at_most=100)
         check.one_of("noise", self.noise, square_strategies())
         check.real("centre", self.centre, at_least=0, at_most=1)
+        check.real("missing", self.missing, at_least=0, at_most=1)
         check.real("intercept", self.intercept, at_least=0)
         fits = self.intercept == 0 or 1e-3 <= self.intercept < 1
         check.expect(fits, "intercept", self.intercept, "== 0, or >= 0.001 and < 1")
         if self.ridge is not None:
             check.real("ridge", self.ridge, at_least=1e-9, at_most=1e9)
         check.kind("adapt_ridge", self.adapt_ridge, bool)
-        check.real("reward_variance", self.reward_variance, above=0, at_most=0.25)
+        if self.reward_variance is not None:
+            check.real("reward_variance", self.reward_variance, at_least=1e-4, at_most=0.25)
         if self.memory is not None:
             check.real("memory", self.memory, above=0)
+            fits = self.channel in ("auto", "gaussian")
+            check.expect(fits, "channel", self.channel, "== 'gaussian' where there is a memory")
         if self.catalogue is not None:
             items = check.floats("catalogue", self.catalogue, (None, self.dimension))
             check.expect(bool(np.any(items != 0)), "catalogue", items.tolist(), "to hold an item other than 0")
             object.__setattr__(self, "catalogue", tuple(map(tuple, items.tolist())))
-        count = int((self.ends <= self.boundaries[0]).sum())
-        check.expect(count <= MOST_BATCHES, "batches", count, f"<= {MOST_BATCHES} (a larger batch_size or growth)")
+        if "gaussian" in self.channels:
+            ends = self._rows(0, "independent").ends
+            count = int((ends <= self.boundaries[0]).sum())
+            check.expect(count <= MOST_BATCHES, "batches", count, f"<= {MOST_BATCHES} (a larger batch_size or growth)")
 
     @property
-    def exploration(self) -> float:
-        """How wide choices explore, relative to the posterior's spread, at the end of an epoch."""
-        return 0.0
+    def middle(self) -> float:
+        """The public constant taken off rewards."""
+        return float(self.centre or 0.0)
 
     @property
-    def fade(self) -> float:
-        """Exploration at round t of T is wider by (T/t)^fade, up to half the posterior's own spread."""
-        return 0.0
+    def variance(self) -> float:
+        """Of a reward around its mean, before anything was learned of it."""
+        if self.reward_variance is not None:
+            return float(self.reward_variance)
+        return 0.25 if self.base_rate is None else self.base_rate * (1 - self.base_rate)
+
+    # --- what is chosen -----------------------------------------------------------------------------------------------
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels that may be chosen."""
+        if self.channel != "auto":
+            return (self.channel,)
+        plain = 1e-6 <= self.epsilon <= 30  # what flips and whole numbers are made for
+        return CHANNELS if self.memory is None and plain else ("gaussian",)
+
+    @cached_property
+    def choice(self) -> Choice | None:
+        """What was chosen by the first offers; None before."""
+        return None
+
+    @cached_property
+    def scouted(self) -> int:
+        """The rounds after which channel, prior and exploration are chosen: before anything but flips is released."""
+        least = min(LEAST_SCOUTED, self.boundaries[0] // 2) if len(self.channels) > 1 else 0
+        return max(self.first_batch - 1, least)
+
+    @property
+    def exploration(self) -> Exploration:
+        """How choices explore: by default an upper bound, wider where the same candidates come again and again."""
+        return Exploration(OPTIMISTIC, 0.3 if self.choice is None else self.choice.width, climbs=True)
+
+    @cached_property
+    def outlook(self) -> Outlook:
+        """The public numbers of a forecast."""
+        return Outlook(
+            rounds=self.boundaries[0],
+            epsilon=self.epsilon,
+            noise_variance=self._gaussian_variance(self.epsilon),
+            reward_variance=self.variance,
+            first_batch=self.first_batch,
+        )
+
+    def _gaussian_variance(self, epsilon: float) -> float:
+        """Of the noise in one direction of what the Gaussian channel releases once."""
+        return privacy.gaussian_sigma(epsilon, self.delta) ** 2 / (1 - self.intercept**2)
 
     # --- the public plan ----------------------------------------------------------------------------------------------
 
@@ -123,21 +174,51 @@ class NoiseAwareSettings(PolicySettings):
         return found
 
     @cached_property
-    def ends(self) -> Integers:
-        """The round after which each batch is released; planned to the end of the last epoch."""
-        size = float(self.batch_size or max(1, min(2 * self.dimension + 10, self.boundaries[0] // 20)))
-        ends = [0]
-        for boundary in self.boundaries:
-            growth = self.growth if boundary == self.boundaries[0] else max(self.growth, 1.1)
-            while ends[-1] + math.floor(size) <= boundary and len(ends) <= MOST_BATCHES + 1000:
-                ends.append(ends[-1] + math.floor(size))
-                size *= growth
-        return np.array(ends[1:], dtype=np.int64)
+    def first_batch(self) -> int:
+        """The rounds of the first batch."""
+        return self.batch_size or max(1, min(2 * self.dimension + 10, self.boundaries[0] // 20))
 
     @cached_property
     def prior_precision(self) -> float:
         """The prior precision of every coordinate of theta."""
-        return 4.0 * self.dimension if self.ridge is None else self.ridge
+        if self.ridge is not None:
+            return self.ridge
+        return 4.0 * self.dimension if self.choice is None else self.choice.ridge
+
+    def _rows(self, first: int, noise: str) -> Rows:
+        score = 4.0 * self.dimension if self.choice is None else self.choice.precision
+        score = score if self.ridge is None else self.ridge
+        told = first * self.outlook.flip_information / self.dimension if self.channel == "auto" else 0.0
+        return Rows(
+            first=first,
+            boundaries=tuple(self.boundaries),
+            batch_size=self.first_batch,
+            growth=self.growth,
+            dimension=self.dimension,
+            noise=noise,
+            noise_multiplier=self.noise_multiplier,
+            prior_precision=score,
+            known=score + told,
+            reward_variance=self.variance,
+            memory=self.memory,
+        )
+
+    @cached_property
+    def rows(self) -> Rows | None:
+        """The Gaussian channel, where it is used; before the choice only when its batches end is certain."""
+        if self.choice is None:
+            return self._rows(0, "independent") if self.channels == ("gaussian",) else None
+        return self._rows(self.choice.first, self.noise) if self.choice.channel == "gaussian" else None
+
+    @property
+    def ends(self) -> Integers:
+        """The round after which each batch of the Gaussian channel is released."""
+        return np.zeros(0, dtype=np.int64) if self.rows is None else self.rows.ends
+
+    @property
+    def epochs(self) -> tuple[Epoch, ...]:
+        """The mechanisms of the Gaussian channel."""
+        return () if self.rows is None else self.rows.epochs
 
     @cached_property
     def shape(self) -> Shape:
@@ -150,136 +231,133 @@ class NoiseAwareSettings(PolicySettings):
         items = np.array([np.append(row, 1.0) if self.intercept else row for row in rows])
         return Shape.for_catalogue(items)
 
-    def _reader(self, first: int, last: int, prior_precision: float) -> Reader:
-        """What the batches of an epoch are for: each direction gets an equal share of every batch's rounds."""
-        ends = self.ends[first:last]
-        sizes = np.diff(self.ends, prepend=0)[first:last]
-        boundary = self.boundaries[int(np.searchsorted(self.boundaries, ends[-1]))]
-        return Reader(
-            information=tuple((sizes / self.dimension).tolist()),
-            served=tuple(np.diff(ends, append=boundary).astype(float).tolist()),
-            prior_precision=prior_precision,
-            noise_variance=self.reward_variance,
-            times=tuple(ends.astype(float).tolist()),
-            memory=math.inf if self.memory is None else self.memory,
-        )
-
-    @cached_property
-    def epochs(self) -> list[Epoch]:
-        """The mechanisms, one after the other, each fitted to what is known by then."""
-        edges = np.searchsorted(self.ends, self.boundaries, side="right").tolist()
-        found: list[Epoch] = []
-        precision = self.prior_precision
-        for first, last in zip([0, *edges], edges, strict=False):
-            if last == first:
-                continue
-            reader = self._reader(first, last, precision)
-            found.append(Epoch(first, last, self._strategy(reader)))
-            if self.memory is None:
-                built = found[-1].strategy
-                encoder = np.asarray(built.matrix() / built.sensitivity())
-                precision = 1 / float(reader.variances(encoder, self.noise_multiplier)[-1])
-        return found
-
-    def _strategy(self, reader: Reader) -> Strategy:
-        if self.noise != "informative":
-            return mechanisms.strategy(self.noise, reader.steps)
-        if reader.steps > LARGEST:
-            return mechanisms.strategy("sqrt", reader.steps)
-        return Informative(reader.steps, reader, self.noise_multiplier)
-
-    @cached_property
-    def tables(self) -> Tables:
-        """How rows are read: public, and the same for every run."""
-        count, encoder = len(self.ends), self.plan.encoder()
-        reader = self._reader(0, count, self.prior_precision)
-        decoder = reader.weights(encoder, self.noise_multiplier)
-        influence = decoder @ encoder
-        relevance = influence * reader.correlation
-        drift = np.zeros(count)
-        if self.memory is not None:
-            g, R = np.array(reader.information), reader.correlation
-            for k in range(count):  # Var(sum a_j g_j (theta_j - R_jk theta_k)) / (sum a_j R_jk g_j)^2
-                weights = influence[k] * g
-                change = weights @ (R - np.outer(R[k], R[k])) @ weights / self.prior_precision
-                drift[k] = max(float(change), 0.0) / float(relevance[k] @ g) ** 2
-        return Tables(decoder, influence, relevance, drift)
-
-    # --- the release --------------------------------------------------------------------------------------------------
-
     @cached_property
     def noise_multiplier(self) -> float:
         """The standard deviation of the noise relative to what one reward can move."""
         return privacy.gaussian_sigma(self.epsilon, self.delta)
 
     @cached_property
-    def plan(self) -> BatchPlan:
+    def sums(self) -> BatchPlan | None:
+        """The plan of the Gaussian channel's sums, where it is used."""
+        return None if self.rows is None else self.batches
+
+    @cached_property
+    def batches(self) -> BatchPlan:
+        """Sums of centred rewards times directions; none where the Gaussian channel is not used."""
         return BatchPlan(
             delta=self.delta,
             dimension=self.dimension,
             ends=tuple(self.ends.tolist()),
             noise_multiplier=self.noise_multiplier,
-            epochs=tuple(self.epochs),
-            centre=self.centre,
+            epochs=self.epochs,
+            centre=self.middle,
             decoded=False,
             intercept=self.intercept > 0,
             shape=self.shape,
             catalogue=self.catalogue is not None,
+            direction=True,
             continues=True,
         )
 
-    def noise_tables(self, seeds: Sequence[int]) -> Floats:
-        return self.plan.noise_tables(seeds)
-
-    def learner(self) -> PosteriorState:
-        """The learner before the first round: public."""
-        size, count = self.plan.size, len(self.ends)
-        intercept = INTERCEPT_DEVIATION**-2 if self.intercept else 0.0
-        prior = np.append(np.full(self.dimension, self.prior_precision), [intercept] if self.intercept else [])
-        epoch_ends = np.array(self.boundaries)[np.searchsorted(self.boundaries, self.ends)]
-        widths = self.exploration * (epoch_ends / self.ends) ** self.fade
-        return self.kind(
-            root=np.diag(1 / np.sqrt(prior)),
-            coordinates=np.zeros(size),
-            mean=np.zeros(size),
-            parameter=np.zeros(size),
-            rotated=np.zeros(size),
-            designs=np.zeros((count + 1, size, size)),
-            crosses=np.zeros((count + 1 if self.catalogue else 0, size, size)),
-            rows=np.zeros((count, size)),
-            **self.tables._asdict(),
-            row_covariance=self.plan.release_covariance,
-            whitener=np.zeros((0, 0)) if self.catalogue is None else np.asarray(np.linalg.inv(self.shape.root), np.float64),
-            widths=np.minimum(widths, max(WIDEST, self.exploration)),
-            scalars=record(
-                width=float(max(WIDEST, self.exploration)) if self.exploration else 0.0,
-                reward_variance=float(self.reward_variance),
-                ridge=float(self.prior_precision),
-                intercept_precision=intercept,
-                adapts=self.adapt_ridge and self.memory is None,  # change over time is measured by the public ridge
-                foresees=self.foresees,
-                round=0,
-                batch=0,
-            ),
+    @cached_property
+    def plan(self) -> ChannelPlan:
+        return ChannelPlan(
+            epsilon=self.epsilon,
+            delta=self.delta if "gaussian" in self.channels else 0.0,
+            centre=self.middle,
+            channels=("flip", "items") if self.channels == ("items",) else self.channels,  # flips where there is no room
+            sums=self.sums,
+            first=0 if self.rows is None else self.rows.first,
+            noise_multiplier=self.noise_multiplier,
+            local=self.local,
+            choice=None if self.choice is None else dataclasses.asdict(self.choice),
         )
 
-    def start(self, noise: Floats) -> Split:
-        return Split(self.learner(), simulated_sums(self.plan, noise))
+    # --- what is played -----------------------------------------------------------------------------------------------
 
-    # --- going on after the last batch ----------------------------------------------------------------------------------
+    @property
+    def size(self) -> int:
+        """The length of an event."""
+        return self.dimension + (self.intercept > 0)
+
+    def learner(self) -> NoiseAwareState:
+        """The learner before the first round: public."""
+        return starting.learner(self)
+
+    def route(self, learner: NoiseAwareState) -> dict[str, Any]:
+        s = learner.scalars[0]
+        return {"channel": CHANNELS[s["channel"]], "block": int(s["block"]), "closes": bool(s["closes"])}
+
+    def noise_tables(self, seeds: Sequence[int]) -> Floats:
+        """The start of each seed's stream of flips, then the noise of every row."""
+        return starting.noise_tables(self, seeds)
+
+    def start(self, noise: Floats) -> Channelled:
+        return Channelled(self.learner(), starting.book(self, noise))
+
+    # --- going on -----------------------------------------------------------------------------------------------------
 
     @property
     def planned(self) -> int:
         """The round after which the policy must be extended to go on."""
-        return self.boundaries[-1]
+        return self.scouted if self.choice is None else self.boundaries[-1]
 
-    def extended(self) -> Self:
-        """Planned for twice as many rounds: one more epoch, and everything before it as it was."""
+    def extended(self, learner: NoiseAwareState) -> Self:
+        """What goes on after the rounds planned: with a choice by the first offers, or for twice as many rounds."""
+        if self.choice is None:
+            return cast(Self, _with(self, self._choose(learner)))
         longer = dataclasses.replace(self, rounds=2 * self.boundaries[-1], horizon=self.boundaries[0])
-        # what was released stays as it was encoded, whatever a fit would find today; a book holds on to the very shape
-        longer.__dict__["shape"] = self.plan.shape
-        longer.__dict__["epochs"] = [*self.plan.epochs, *longer.epochs[len(self.plan.epochs) :]]
+        # what was released stays as it was encoded, whatever a fit would find today
+        longer.__dict__.update(choice=self.choice, shape=self.shape)
+        if self.rows is not None:
+            rows = longer._rows(self.rows.first, self.noise)
+            longer.__dict__["rows"] = dataclasses.replace(rows, released=self.rows.epochs)
         return longer
+
+    def _design(self, learner: NoiseAwareState) -> Design:
+        count = int(learner.scalars["offers"][0])
+        items = None if self.catalogue is None else len(self.catalogue)
+        return design(learner.offers[:count], learner.offered_in[:count], items)
+
+    def worry(self, learner: NoiseAwareState) -> str | None:
+        if self.choice is not None:
+            return None
+        seen = self._design(learner)
+        forecast = choose(seen, self.outlook, self.channels, self.ridge).forecast
+        if forecast >= LITTLE:
+            return None
+        return little_to_learn(seen, self.outlook, self.channels, forecast, self._gaussian_variance)
+
+    def _choose(self, learner: NoiseAwareState) -> Choice:
+        seen = self._design(learner)
+        found = choose(seen, self.outlook, self.channels, self.ridge)
+        if len(self.channels) == 1:
+            return dataclasses.replace(found, first=0)
+        if max(self.scouted, found.first) + self.first_batch > self.boundaries[0]:  # no batch would end in time
+            found = choose(seen, self.outlook, ("flip", "items"), self.ridge)
+        return dataclasses.replace(found, first=max(self.scouted, found.first))
+
+    def carried(self, fresh: Any, state: Any) -> Any:
+        return starting.carried(self, fresh, state)
+
+    def under(self, plan: ChannelPlan) -> Self:
+        found = dataclasses.replace(self)
+        if plan.choice is not None:
+            found.__dict__["choice"] = Choice(**plan.choice)
+        if plan.sums is not None:
+            found.__dict__["shape"] = plan.sums.shape
+            rows = found._rows(plan.first, "independent" if plan.choice is None else self.noise)
+            found.__dict__.update(sums=plan.sums, rows=dataclasses.replace(rows, released=tuple(plan.sums.epochs)))
+        found.__dict__["plan"] = plan
+        return found
+
+
+@lru_cache(maxsize=128)
+def _with(settings: NoiseAwareSettings, choice: Choice) -> NoiseAwareSettings:
+    """The settings with this choice: seeds that see alike share its tables."""
+    found = dataclasses.replace(settings)
+    found.__dict__["choice"] = choice
+    return found
 
 
 def square_strategies() -> list[str]:

@@ -1,7 +1,7 @@
-"""noise-aware-ts: Thompson sampling from the posterior given all releases, its noise fading; the default choice.
+"""noise-aware-ts: Thompson sampling from the posterior given all releases, its noise fading.
 
 Paper: ours; docs/noise-aware.md.
-Guarantee: (epsilon, delta), event, replace one reward, by docs/privacy.md "Correlated releases".
+Guarantee: (epsilon, delta), event, replace one reward, by docs/privacy.md "Channels".
 Deviates: nothing.
 """
 
@@ -11,35 +11,36 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from adaprivate import check
-from adaprivate.policies.noise_aware.posterior import PosteriorState, PosteriorThompsonState
 from adaprivate.policies.noise_aware.settings import NoiseAwareSettings
+from adaprivate.policies.noise_aware.state import THOMPSON, Exploration
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseAwareTSSettings(NoiseAwareSettings):
-    """Samples theta from the posterior given all releases, its spread scaled by v (T/t)^fading, at most 1/2."""
+    """Samples theta from the posterior given all releases, its spread scaled by v (T/t)^fading.
+
+    v, fading: by default 0.12 and 0.4, at most 1/2 in all; 1 and 0 where the same candidates come again and again.
+    """
 
     __doc__ = f"{__doc__}\n\n{NoiseAwareSettings.__doc__}"
     name: ClassVar[str] = "noise-aware-ts"
-    kind: ClassVar[type[PosteriorState]] = PosteriorThompsonState
-    v: float = 0.12
-    fading: float = 0.4
+    v: float | None = None
+    fading: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check.real("v", self.v, at_least=0)
-        check.real("fading", self.fading, at_least=0)
+        for name in ("v", "fading"):
+            if getattr(self, name) is not None:
+                check.real(name, getattr(self, name), at_least=0)
 
     @property
-    def exploration(self) -> float:
-        return self.v
-
-    @property
-    def fade(self) -> float:
-        return self.fading
+    def exploration(self) -> Exploration:
+        v, fading = (0.12, 0.4) if self.choice is None or self.choice.changing else (1.0, 0.0)
+        return Exploration(THOMPSON, v if self.v is None else self.v, fading if self.fading is None else self.fading)
 
 
 EXAMPLES = (
     NoiseAwareTSSettings(dimension=4, rounds=60),
     NoiseAwareTSSettings(dimension=3, rounds=50, horizon=20, batch_size=5, memory=30.0),
+    NoiseAwareTSSettings(dimension=3, rounds=50, channel="items"),
 )

@@ -1,0 +1,351 @@
+"""What is chosen once the first offers were seen: channel, prior, exploration. Public rules on public numbers.
+
+A forecast says how far each channel would get: choosing by a posterior mean that explains a share e of the variance of
+scores earns sqrt(e) of what knowing them would, and e follows from the information that the channel brings along every
+direction of the design. docs/noise-aware.md has the formulas, and what was measured.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from adaprivate.check import Floats, Integers
+
+CONTINUAL = 3.0
+"""What releasing again and again costs the Gaussian channel, in noise variance, with fitted rows."""
+FAVOUR, FEW = 0.02, 20
+"""Added to the forecast of items where there are at most so many for each dimension: the best of them are played most."""
+FIRST_BLOCKS = (1, 2, 3, 5, 8, 12, 20, 30, 50, 100)
+POINTS = 64
+LITTLE, ENOUGH = 0.15, 0.3
+"""Forecasts below the first are worth a warning, which looks for the second."""
+SHORTEST = 1e-12
+"""A candidate that is shorter is 0."""
+CHANGING = 0.25
+"""The turnover of candidates from which on they explore by themselves."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """What the offers so far show: public.
+
+    ``items``: about how many feature vectors there are to choose from, if they come back; infinity if they do not.
+    ``turnover``: the share of a round's candidates that were not there the round before. ``blocks``: whether candidates
+    never share a coordinate (class x context). ``spectrum``: eigenvalues of the design of one round, along which scores
+    differ. ``spread``: the mean squared length of differences (of the features, for blocks). ``effective``: how many
+    directions really vary.
+    """
+
+    dimension: int
+    candidates: float
+    items: float
+    turnover: float
+    blocks: bool
+    spectrum: tuple[float, ...]
+    spread: float
+    length: float
+    effective: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a noise-aware policy does from ``first`` on, ``channel``; before, rewards are flipped.
+
+    ``block``, ``growth``: an item is released when this many rewards wait, and growth - 1 times those released.
+    ``most_items``: rewards of further ones are flipped: where more come than were foreseen, few come back.
+    ``precision``: the prior precision of scores of typical candidates, ``ridge`` that of theta. ``changing``: whether
+    other candidates come every round. ``width``: of upper bounds, times sqrt(log t). ``forecast``: the learned share.
+    """
+
+    channel: str
+    first: int
+    block: int = 1
+    growth: float = 1.1
+    most_items: int = 2**62
+    precision: float = 0.0
+    ridge: float = 0.0
+    intercept: bool = True
+    rate: float = 0.5
+    changing: bool = True
+    width: float = 0.3
+    forecast: float = 1.0
+
+
+def _flattened(values: Any, effective: float) -> Floats:
+    """Eigenvalues found on few rows, drawn together until they speak of this many directions."""
+    values = np.maximum(values, 0.0)
+    mean = values.mean()
+    seen = float(((values - mean) ** 2).sum())
+    wanted = max(0.0, float(values.sum() ** 2) / max(effective, 1.0) - len(values) * mean**2)
+    shrunk = mean + (values - mean) * math.sqrt(min(1.0, wanted / seen) if seen > 0 else 0.0)
+    return np.asarray(np.maximum(shrunk, 1e-3 * mean), dtype=np.float64)
+
+
+def _items(total: int, distinct: int) -> float:
+    """How many there are if so many of so many draws were distinct."""
+    if distinct >= total:
+        return math.inf
+    if distinct == 1:
+        return 1.0
+
+    def excess(count: float) -> float:
+        return -count * math.expm1(total * math.log1p(-1 / count)) - distinct
+
+    return float(brentq(excess, distinct - 0.5, 1e3 * total * total)) if excess(distinct - 0.5) < 0 else float(distinct)
+
+
+def design(offers: Floats, rounds: Integers, catalogue: int | None = None) -> Design:
+    """What these candidates (rows), each offered in this round, show; unit vectors stand in if there are none but 0."""
+    dimension = offers.shape[1]
+    if not (offers * offers).sum(axis=1).max(initial=0.0) >= SHORTEST**2:
+        offers, rounds = np.eye(dimension), np.arange(dimension)
+    groups = [offers[rounds == number] for number in np.unique(rounds)]
+    mean_count = len(offers) / len(groups)
+    keys = [{row.tobytes() for row in group} for group in groups]
+    distinct = len(set().union(*keys))
+    turnover = 1.0
+    if len(groups) > 1:
+        turnover = float(np.mean([len(now - before) / len(now) for before, now in pairwise(keys)]))
+    nonzero = offers != 0
+    shared = any((group != 0).sum(axis=0).max(initial=0) > 1 for group in groups)
+    blocks = not shared and mean_count >= 2 and float(nonzero.sum(axis=1).mean()) > 1.5
+    length = float((offers * offers).sum(axis=1).mean())
+    items = _items(len(offers), distinct) if catalogue is None else float(catalogue)
+    if blocks:
+        products = (offers.reshape(len(offers), -1) @ offers.T) ** 2
+        apart = rounds[:, None] != rounds
+        same_block = (nonzero.astype(float) @ nonzero.T.astype(float)) > 0
+        pairs = products[apart & same_block]
+        effective = length**2 / max(float(pairs.mean()), 1e-12 * length**2) if pairs.size else float(dimension)
+        per_block = max(1.0, float((nonzero.sum(axis=1)).max()))
+        effective = float(np.clip(effective, 1.0, per_block))
+        values = np.linalg.eigvalsh(offers.T @ offers / len(offers))
+        spectrum = _flattened(values, effective * mean_count)
+        spread = length
+    else:
+        centred = np.concatenate([group - group.mean(axis=0) for group in groups])
+        freedom = len(offers) - len(groups)
+        if float((centred * centred).sum()) <= 1e-12 * length * len(offers):  # no two differ: then rounds do
+            centred, freedom = offers, len(offers)
+        covariance = centred.T @ centred / freedom
+        spread = float(np.trace(covariance))
+        values = np.linalg.eigvalsh(covariance)
+        square = float((values**2).sum())
+        effective = spread**2 / square if square > 0 else 1.0
+        known = freedom if math.isinf(items) else min(freedom, items)
+        if math.isinf(items) or items > freedom:
+            effective = 1 / max(1 / effective - 1 / known, 1 / dimension)
+        effective = float(np.clip(effective, 1.0, dimension))
+        spectrum = _flattened(values, effective)
+    return Design(dimension, mean_count, items, turnover, blocks, tuple(spectrum.tolist()), spread, length, effective)
+
+
+def _gained(start: int, growth: float, variance: float, noise: float, counts: Floats) -> Floats:
+    """The information about an item after so many rounds of it: the sum of b^2 / (v b + noise) over released blocks."""
+    released, total = [0.0], [0.0]
+    limit = float(counts.max(initial=0.0))
+    while released[-1] <= limit:
+        block = max(start, math.ceil((growth - 1) * released[-1]))
+        released.append(released[-1] + block)
+        total.append(total[-1] + block**2 / (variance * block + noise))
+    places = np.searchsorted(np.array(released), counts, side="right") - 1
+    return np.array(total)[places]
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """The public numbers a forecast needs beside the design."""
+
+    rounds: int
+    epsilon: float
+    noise_variance: float
+    """Of the Gaussian noise in one direction, for one release."""
+    reward_variance: float
+    first_batch: int
+
+    @property
+    def flip_information(self) -> float:
+        """What one flipped reward tells about its mean."""
+        return 1 / (self.reward_variance + self.flip_noise)
+
+    @property
+    def flip_noise(self) -> float:
+        """The variance that flipping adds."""
+        return (1 / math.tanh(self.epsilon / 2) ** 2 - 1) / 4
+
+    @property
+    def item_noise(self) -> float:
+        """The variance of the whole-number noise on an item's sum."""
+        q = math.exp(-self.epsilon)
+        return 2 * q / (1 - q) ** 2
+
+
+def _forecast(information: Floats, scales: Floats, weights: Floats, dt: Floats) -> float:
+    """The mean over time of the square root of the share explained; ``information`` (times, directions)."""
+    known = information * scales
+    share = (known / (1 + known)) @ weights
+    return float(dt @ np.sqrt(np.maximum(share, 0.0)))
+
+
+def forecasts(seen: Design, outlook: Outlook, precision: float) -> dict[tuple[str, int, int], float]:
+    """The learned share that each plan (channel, flips first, first block) is expected to reach."""
+    T, v, i = outlook.rounds, outlook.reward_variance, outlook.flip_information
+    edges = T * (np.arange(POINTS + 1) / POINTS) ** 2
+    t, dt = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / T
+    lam = np.array(seen.spectrum)
+    if seen.blocks:
+        scale = 4 * v
+        variance = scale**2 * (1 / (4 * seen.effective) + 1 / 12)
+        scales = variance / (len(lam) * lam)
+        weights = np.full(len(lam), 1 / len(lam))
+    else:
+        scales = np.full(len(lam), 1 / (precision * seen.spread))
+        weights = lam / lam.sum()
+    one = i * lam
+    found = {("flip", T, 1): _forecast(np.outer(t, one), scales, weights, dt)}
+    noise = CONTINUAL * outlook.noise_variance * seen.length
+    flips = [0]
+    step = outlook.first_batch
+    while step < 0.6 * T:
+        flips.append(step)
+        step *= 2
+    for n1 in flips:
+        g = np.where(t - n1 < outlook.first_batch, 0.0, (t - n1) / 1.05)
+        rows = np.outer(g, lam)
+        told = np.outer(np.minimum(t, n1), one)
+        found["gaussian", n1, 1] = _forecast(told + rows**2 / (v * rows + noise), scales, weights, dt)
+    if seen.items < T / 3:
+        N = seen.items
+        rates = _rates(seen)
+        for n1 in flips[:4]:
+            told = np.outer(np.minimum(t, n1), one)
+            counts = np.outer(np.maximum(t - n1, 0.0) / N, rates)
+            for start in FIRST_BLOCKS:
+                gained = _gained(start, growth_of(start), v, outlook.item_noise, counts).mean(axis=1)
+                found["items", n1, start] = _forecast(told + np.outer(N * gained, lam), scales, weights, dt)
+    else:  # hardly any comes twice: a block for each reward
+        found["items", 0, 1] = _forecast(np.outer(t, lam / (v + outlook.item_noise)), scales, weights, dt)
+    return found
+
+
+def _rates(seen: Design) -> Floats:
+    """How often items of each eighth are played, relative to all: half of the time the best of those offered is."""
+    if seen.turnover < CHANGING:
+        return np.ones(1)
+    edges = np.linspace(0, 1, 9) ** max(1.0, seen.candidates)
+    return np.asarray(0.5 + 0.5 * 8 * np.diff(edges))
+
+
+def growth_of(block: int) -> float:
+    """How much an item's released rewards grow with every release."""
+    return 1.1 + 0.2 * math.log10(block)
+
+
+def score_precision(seen: Design, reward_variance: float) -> float:
+    """The prior precision of the score of a typical candidate, relative to that of others."""
+    if seen.blocks:
+        deviation = math.sqrt(1 / (4 * seen.effective) + 1 / 6)
+    elif seen.items >= 1.5 * seen.dimension:
+        deviation = 0.5 / math.sqrt(seen.dimension)
+    else:
+        deviation = (0.5 if seen.turnover >= CHANGING else 0.7) / math.sqrt(seen.effective)
+    return 1 / (4 * reward_variance * deviation) ** 2
+
+
+def most_items(seen: Design, channels: tuple[str, ...]) -> int:
+    """So many items are told apart: twice those foreseen, and a few; all where there is no other channel."""
+    return 2 * math.ceil(seen.items) + 8 if len(channels) > 1 and math.isfinite(seen.items) else 2**62
+
+
+def width_of(seen: Design) -> float:
+    """How wide upper bounds are, relative to the posterior's spread times sqrt(log t).
+
+    Candidates that change explore by themselves; among many classes a little less.
+    """
+    if seen.turnover < CHANGING:
+        return 0.85
+    return float(np.clip(0.3 * math.sqrt(seen.candidates / 10), 0.3, 0.5)) if seen.blocks else 0.3
+
+
+@lru_cache(maxsize=256)
+def choose(seen: Design, outlook: Outlook, channels: tuple[str, ...], ridge: float | None) -> Choice:
+    """What the rules say."""
+    precision = score_precision(seen, outlook.reward_variance)
+    found = {plan: value for plan, value in forecasts(seen, outlook, precision).items() if plan[0] in channels}
+    favour = FAVOUR if seen.items <= FEW * seen.dimension else 0.0
+    favoured = {plan: value + favour * (plan[0] == "items") for plan, value in found.items()}
+    best = max(favoured, key=lambda plan: favoured[plan])
+    return Choice(
+        channel=best[0],
+        first=best[1],
+        block=best[2],
+        growth=growth_of(best[2]),
+        most_items=most_items(seen, channels),
+        precision=2 ** (round(4 * math.log2(precision)) / 4),
+        ridge=seen.spread * precision if ridge is None else ridge,
+        intercept=not seen.blocks,
+        rate=1 / seen.candidates if seen.blocks else 0.5,
+        changing=seen.turnover >= CHANGING,
+        width=width_of(seen),
+        forecast=found[best],
+    )
+
+
+def best_forecast(seen: Design, outlook: Outlook, channels: tuple[str, ...]) -> float:
+    """The learned share that the best of these channels is expected to reach."""
+    found = forecasts(seen, outlook, score_precision(seen, outlook.reward_variance))
+    return max((value for plan, value in found.items() if plan[0] in channels), default=0.0)
+
+
+def _first(values: Sequence[float], forecast: Callable[[float], float]) -> float | None:
+    """The first of these values with which enough can be learned."""
+    return next((value for value in values if forecast(value) >= ENOUGH), None)
+
+
+def little_to_learn(
+    seen: Design, outlook: Outlook, channels: tuple[str, ...], forecast: float, noise: Callable[[float], float]
+) -> str:
+    """What to say where the forecast is low: the number, and what alone would help.
+
+    ``noise``: the variance of the Gaussian noise at an epsilon.
+    """
+
+    def at(rounds: float = outlook.rounds, epsilon: float = outlook.epsilon) -> float:
+        other = dataclasses.replace(outlook, rounds=int(rounds), epsilon=epsilon, noise_variance=noise(epsilon))
+        return best_forecast(seen, other, channels)
+
+    def leading(dimension: float) -> float:
+        kept = sorted(seen.spectrum)[-int(dimension) :]
+        fewer = dataclasses.replace(
+            seen, dimension=len(kept), spectrum=tuple(kept), effective=min(seen.effective, float(len(kept)))
+        )
+        return best_forecast(fewer, outlook, channels)
+
+    helps = []
+    rounds = _first([outlook.rounds * 2.0**k for k in range(1, 15)], lambda value: at(rounds=value))
+    if rounds is not None:
+        helps.append(f"{rounds:,.0f} rounds")
+    epsilon = _first(
+        [value for value in (0.5, 1.0, 2.0, 5.0, 10.0) if value > outlook.epsilon], lambda value: at(epsilon=value)
+    )
+    if epsilon is not None:
+        helps.append(f"epsilon {epsilon:g}")
+    if not seen.blocks and seen.dimension > 2:
+        shorter = [float(seen.dimension // 2**k) for k in range(1, 12) if seen.dimension // 2**k >= 2]
+        dimension = _first(shorter, leading)
+        if dimension is not None:
+            helps.append(f"features of {dimension:g} dimensions that say as much (a projection on the leading ones, say)")
+    hint = f" What would help, each alone: {'; '.join(helps)}." if helps else ""
+    return (
+        f"Little can be learned: about {forecast:.2f} of what there is between random play (0) and the best candidate (1) "
+        f"is foreseen, with {seen.dimension} dimensions, {outlook.rounds:,} rounds and epsilon {outlook.epsilon:g}.{hint}"
+    )

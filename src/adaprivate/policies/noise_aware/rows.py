@@ -1,0 +1,129 @@
+"""The Gaussian channel's plan: when its batches end, which rows of C s are released, and how they are read. Public."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from adaprivate import mechanisms
+from adaprivate.check import Floats, Integers
+from adaprivate.mechanisms import Strategy
+from adaprivate.mechanisms.informative import LARGEST, Informative, Reader
+from adaprivate.mechanisms.plan import Epoch
+
+MOST_BATCHES = 2048
+
+
+class Tables(NamedTuple):
+    """How rows are read, for all batches; see :class:`~adaprivate.policies.noise_aware.state.NoiseAwareState`."""
+
+    decoder: Floats
+    influence: Floats
+    relevance: Floats
+    drift: Floats
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Batches from round ``first`` on, planned to the last of ``boundaries``, after each of which a new epoch starts.
+
+    ``batch_size``: of the first batch; each is ``growth`` times the one before. ``prior_precision``: of theta along the
+    directions that are summed. ``known``: that plus what was told before the first batch.
+    """
+
+    first: int
+    boundaries: tuple[int, ...]
+    batch_size: int
+    growth: float
+    dimension: int
+    noise: str
+    noise_multiplier: float
+    prior_precision: float
+    known: float
+    reward_variance: float
+    memory: float | None
+    released: tuple[Epoch, ...] = dataclasses.field(default=(), compare=False)
+    """Epochs that stay as they are, whatever a fit would find today."""
+
+    @cached_property
+    def ends(self) -> Integers:
+        """The round after which each batch is released."""
+        size = float(self.batch_size)
+        ends = [self.first]
+        for boundary in self.boundaries:
+            growth = self.growth if boundary == self.boundaries[0] else max(self.growth, 1.1)
+            while ends[-1] + math.floor(size) <= boundary and len(ends) <= MOST_BATCHES + 1000:
+                ends.append(ends[-1] + math.floor(size))
+                size *= growth
+        return np.array(ends[1:], dtype=np.int64)
+
+    def _reader(self, first: int, last: int, known: float) -> Reader:
+        """What the batches of an epoch are for: each direction gets an equal share of every batch's rounds."""
+        ends = self.ends[first:last]
+        sizes = np.diff(self.ends, prepend=self.first)[first:last]
+        boundary = self.boundaries[int(np.searchsorted(self.boundaries, ends[-1]))]
+        return Reader(
+            information=tuple((sizes / self.dimension).tolist()),
+            served=tuple(np.diff(ends, append=boundary).astype(float).tolist()),
+            prior_precision=known,
+            noise_variance=self.reward_variance,
+            times=tuple(ends.astype(float).tolist()),
+            memory=math.inf if self.memory is None else self.memory,
+        )
+
+    @cached_property
+    def epochs(self) -> tuple[Epoch, ...]:
+        """The mechanisms, one after the other, each fitted to what is known by then."""
+        edges = np.searchsorted(self.ends, self.boundaries, side="right").tolist()
+        found: list[Epoch] = []
+        known = self.known
+        for first, last in zip([0, *edges], edges, strict=False):
+            if last == first:
+                continue
+            reader = self._reader(first, last, known)
+            kept = self.released[len(found)] if len(found) < len(self.released) else None
+            found.append(kept or Epoch(first, last, self._strategy(reader)))
+            if self.memory is None:
+                built = found[-1].strategy
+                encoder = np.asarray(built.matrix() / built.sensitivity())
+                known = 1 / float(reader.variances(encoder, self.noise_multiplier)[-1])
+        return tuple(found)
+
+    def _strategy(self, reader: Reader) -> Strategy:
+        if self.noise != "informative":
+            return mechanisms.strategy(self.noise, reader.steps)
+        if reader.steps > LARGEST:
+            return mechanisms.strategy("sqrt", reader.steps)
+        return Informative(reader.steps, reader, self.noise_multiplier)
+
+    @cached_property
+    def encoder(self) -> Floats:
+        """C of all batches, its columns of norm 1 at most."""
+        C = np.zeros((len(self.ends), len(self.ends)))
+        for first, last, strategy in self.epochs:
+            C[first:last, first:last] = strategy.matrix() / strategy.sensitivity()
+        return C
+
+    @cached_property
+    def tables(self) -> Tables:
+        """How rows are read: public, and the same for every run."""
+        count = len(self.ends)
+        if count == 0:
+            return Tables(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)), np.zeros(0))
+        reader = self._reader(0, count, self.known)
+        decoder = reader.weights(self.encoder, self.noise_multiplier)
+        influence = decoder @ self.encoder
+        relevance = influence * reader.correlation
+        drift = np.zeros(count)
+        if self.memory is not None:
+            g, R = np.array(reader.information), reader.correlation
+            for k in range(count):  # Var(sum a_j g_j (theta_j - R_jk theta_k)) / (sum a_j R_jk g_j)^2
+                weights = influence[k] * g
+                change = weights @ (R - np.outer(R[k], R[k])) @ weights / self.prior_precision
+                drift[k] = max(float(change), 0.0) / float(relevance[k] @ g) ** 2
+        return Tables(decoder, influence, relevance, drift)
