@@ -13,6 +13,7 @@ import adaprivate
 from adaprivate import policies, privacy
 from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure, Simulated, noise, packing
+from adaprivate.mechanisms.channels import ChannelPlan
 from adaprivate.mechanisms.laws import RewardLaw
 from adaprivate.mechanisms.plan import KEPT, RewardPlan, SamplingPlan, plan_from_bytes
 from adaprivate.mechanisms.units import Event, EventSum
@@ -22,7 +23,9 @@ from adaprivate.runtime.policy import Policy
 from adaprivate.testing.books import open_noise
 
 BATCHED = policies.settings("adaprivate-ts", {"dimension": 3, "rounds": 40, "batch_size": 5})
-AWARE = policies.settings("noise-aware-ts", {"dimension": 3, "rounds": 50, "horizon": 20, "batch_size": 5})
+AWARE = policies.settings(
+    "noise-aware-ts", {"dimension": 3, "rounds": 50, "horizon": 20, "batch_size": 5, "channel": "gaussian"}
+)
 SAMPLED = [e for name in policies.names() for e in policies.examples(name) if isinstance(e.plan, SamplingPlan)]
 
 
@@ -363,6 +366,14 @@ def test_exact_noise_pays_for_its_grid(settings):
     assert plan.price(exact_noise=True).slack > 0
     if isinstance(plan, SamplingPlan):
         return
+    if isinstance(plan, ChannelPlan):  # charged before sums are planned, for any that may follow
+        ahead = plan.price(exact_noise=True).slack
+        longest = settings.extended(settings.extended(settings.learner()).learner()).plan
+        assert longest.price(exact_noise=True).slack == ahead
+        assert ahead == pytest.approx(2**20 * noise.discrete_gaussian_distance(plan.noise_multiplier * 2**40), rel=1e-9)
+        plan = longest.sums
+        assert len(plan.epochs) > 1
+        assert plan.price(exact_noise=True).slack <= ahead
     slacks = [plan.mechanism(epoch, Secure()).slack for epoch in plan.epochs]
     assert plan.price(exact_noise=True).slack >= max(slacks)
     draws = sum(epoch.strategy.rows for epoch in plan.epochs[:1]) * plan.size

@@ -21,13 +21,16 @@ def suite(expression):
     return ((SUITE, expression),)
 
 
-EXACT = suite("(adaprivate-ts-1 or noise-aware-ts) and exact-releases")
-SAME = suite("(adaprivate-ts-1 or noise-aware-ts or noise-aware-ucb) and (compiled-releases or releases-come)")
+EXACT = suite("(adaprivate-ts-1 or noise-aware-ts) and (exact-releases or exact-channels-cost)")
+SAME = suite("(adaprivate-ts-1 or noise-aware-ts or noise-aware-ucb) and (compiled-releases or releases-come or those-of)")
 PLAN, BOOK, NOISE = "mechanisms/plan.py", "mechanisms/book.py", "mechanisms/noise.py"
 PREFIX, EVENT, CONTRIBUTIONS = "mechanisms/prefix.py", "mechanisms/units/event.py", "mechanisms/contributions.py"
 POLICY, ENGINES, FILES = "runtime/policy.py", "runtime/engines.py", "runtime/files.py"
 BOOKS, SAMPLING = "policies/core/books.py", "policies/arms/sampling.py"
 CHANNELS, ROUTED = "mechanisms/channels.py", ("tests/mechanisms/test_channels.py",)
+ROUTE, SIMULATED = "policies/noise_aware/settings.py", "policies/noise_aware/starting.py"
+ENTERED, LOCAL = "policies/noise_aware/simulated.py", ("tests/policies/test_local.py",)
+CHOSEN = (("tests/conformance/test_channels.py", "channels-cost or are-those-of-the-book or public-moments"),)
 
 MUTATIONS = [
     # --- where noise comes from -----------------------------------------------------------------------------------------
@@ -311,6 +314,113 @@ MUTATIONS = [
         "directions of norm 1 where the noise is not round",
         ROUTED,
     ),
+    Mutation(
+        CHANNELS,
+        "        return RandomisedResponse(self.epsilon)\n",
+        "        return RandomisedResponse(1.2 * self.epsilon)\n",
+        "a flip of another strength than stated",
+        suite("noise-aware-ucb and exact-channels"),
+    ),
+    Mutation(
+        CHANNELS,
+        "            if event.closes:  # first",
+        "            if False:  # first",
+        "blocks that are never closed",
+        CHOSEN,
+    ),
+    Mutation(
+        SIMULATED,
+        "keep=RandomisedResponse(settings.epsilon).keep",
+        "keep=RandomisedResponse(1.2 * settings.epsilon).keep",
+        "a simulated flip of another strength than stated",
+        CHOSEN,
+    ),
+    Mutation(
+        ENTERED,
+        "noise = geometric(book.words, s.epsilon) - geometric(book.words, s.epsilon)",
+        "noise = geometric(book.words, 1.3 * s.epsilon) - geometric(book.words, 1.3 * s.epsilon)",
+        "simulated noise of blocks too small",
+        CHOSEN,
+    ),
+    Mutation(ENTERED, "        book.blocks[block] = 0.0\n", "", "simulated blocks not emptied", CHOSEN),
+    Mutation(ENTERED, "        if not closes:\n", "        if False:\n", "simulated blocks released at once", CHOSEN),
+    Mutation(
+        ROUTE,
+        'return {"channel": CHANNELS[s["channel"]], "block": int(s["block"]), "closes": bool(s["closes"])}',
+        'return {"channel": CHANNELS[s["channel"]], "block": int(s["block"]), "closes": False}',
+        "what the learner says of closing ignored",
+        CHOSEN,
+    ),
+    Mutation(
+        BOOKS,
+        "            book.sums[row, i] += weight * book.direction[i]",
+        "            book.sums[row, i] += weight * book.event[i]",
+        "simulated directions not scaled",
+        CHOSEN,
+    ),
+    Mutation(
+        PLAN,
+        "            features = directed(features)\n",
+        "            features = features * 1.0\n",
+        "directions of production not scaled",
+        CHOSEN,
+    ),
+    Mutation(
+        SIMULATED,
+        '        begins = max(int(public.plan["first"][0]), int(public.scalars["round"][0]))\n',
+        '        begins = int(public.scalars["round"][0])\n',
+        "sums that begin late, their rounds counted from the choice on",
+        CHOSEN,
+    ),
+    Mutation(
+        ROUTE,
+        "            first=0 if self.rows is None else self.rows.first,\n",
+        "            first=0,\n",
+        "a plan carried with another first round",
+        CHOSEN,
+    ),
+    Mutation(
+        ENGINES,
+        "            self.learner.counted(features)\n        if self.book.round == number:",
+        "            self.learner.counted(features * reward)\n        if self.book.round == number:",
+        "a learner that counts rewards, and routes by them",
+        CHOSEN,
+    ),
+    Mutation(
+        POLICY,
+        "self._missing if reward is None else self._engine.arrived(value)",
+        "self._engine.arrived(value)",
+        "a stand-in taken for a client's bit",
+        LOCAL,
+    ),
+    Mutation(
+        POLICY,
+        '        if getattr(settings, "local", False):\n',
+        "        if False:\n",
+        "clients' bits flipped again in simulation",
+        LOCAL,
+    ),
+    Mutation(
+        "mechanisms/packing.py",
+        "np.ascontiguousarray(_tidy(value))",
+        "np.ascontiguousarray(value)",
+        "memory that nobody wrote stored",
+        (("tests/policies/test_policy_saving.py", "nobody_wrote"),),
+    ),
+    Mutation(
+        POLICY,
+        "        self._after_count()  # where",
+        "        pass  # where",
+        "a release that an interruption hides",
+        (("tests/policies/test_counted_once.py", "interrupted"),),
+    ),
+    Mutation(
+        POLICY,
+        "        if self._planned == self.settings.planned:  # else",
+        "        if True:  # else",
+        "planned twice after an interruption",
+        (("tests/policies/test_counted_once.py", "interrupted"),),
+    ),
     # --- simulation -----------------------------------------------------------------------------------------------------
     Mutation(
         BOOKS,
@@ -345,7 +455,7 @@ MUTATIONS = [
         "rows.append(noise if self.decoded else noise / epoch.strategy.sensitivity())",
         "rows.append(noise)",
         "simulated noise of another width than stated",
-        suite("noise-aware-ucb and simulated-noise"),
+        suite("noise-aware-ucb and (simulated-noise or compiled-channels)"),
     ),
     Mutation(
         "policies/core/tables.py",
@@ -375,7 +485,7 @@ MUTATIONS = [
     # --- a policy in use ------------------------------------------------------------------------------------------------
     Mutation(
         POLICY,
-        "            entry.reward = self._engine.arrived(value)\n",
+        "            entry.reward = self._missing if reward is None else self._engine.arrived(value)\n",
         "            entry.reward = self._engine.arrived(value)\n            self._count_until(number + 1)\n",
         "a round counted because its reward came",
     ),
@@ -448,7 +558,7 @@ MUTATIONS = [
     ),
     Mutation(
         "runtime/keeping.py",
-        "                self._count_until(self.book.round)  #",
+        "                self._count_until(self._begun)  #",
         "                pass  #",
         "a round saved half counted",
         (("tests/policies/test_counted_once.py", "saved_whole"),),
@@ -476,8 +586,8 @@ MUTATIONS = [
     ),
     Mutation(
         ENGINES,
-        "        if self.learner.done[0] == number:\n",
-        "        if True:\n",
+        "        if self.learner.done[0] == number:  #",
+        "        if True:  #",
         "a round counted twice by the learner after an interruption",
         (("tests/policies/test_counted_once.py", "interrupted"),),
     ),

@@ -13,6 +13,8 @@ from scipy import stats
 from adaprivate.check import Array, Floats
 from adaprivate.compiled import streams
 from adaprivate.mechanisms import Secure, Simulated, noise
+from adaprivate.mechanisms.laws import randomised_response
+from adaprivate.mechanisms.laws.discrete_laplace import DiscreteLaplace
 from adaprivate.mechanisms.noise import NOISE_BITS
 from adaprivate.mechanisms.plan import BatchPlan, RewardPlan, SamplingPlan
 from adaprivate.mechanisms.units import Event
@@ -29,18 +31,23 @@ RUNS = 60
 
 
 class Draw(NamedTuple):
-    """One call of the exact sampler: what received noise, the scale of that noise, and what was drawn; in grid units."""
+    """One call of an exact sampler: what received noise, the scale of that noise, and what was drawn.
+
+    Numbers with Gaussian or Laplace noise in grid units; a "flip" is of a bit, and its scale 1 over the logarithm of the
+    odds that it is told truly; "items" are a whole number with discrete Laplace noise.
+    """
 
     values: Array
     scales: Floats
     drawn: Floats
+    kind: str = "grid"
 
 
 @contextmanager
 def open_noise(silent: bool = False) -> Iterator[list[Draw]]:
-    """Record every draw of exact noise meanwhile; ``silent`` draws nothing, and adds zeros."""
+    """Record every draw of exact noise meanwhile; ``silent`` draws nothing, adds zeros, and tells bits truly."""
     seen: list[Draw] = []
-    kept = noise._add
+    kept, kept_flipper, kept_items = noise._add, randomised_response._flipper, DiscreteLaplace.add
 
     def add(values: Array, scale: float | Floats, sampler: Any) -> Floats:
         exact = np.array([int(v) for v in np.asarray(values).ravel()], dtype=object)
@@ -53,11 +60,33 @@ def open_noise(silent: bool = False) -> Iterator[list[Draw]]:
         seen.append(Draw(exact, scales, np.array(drawn, dtype=np.float64)))
         return result
 
-    noise._add = add
+    def record(value: int, scale: float, drawn: int, kind: str) -> None:
+        seen.append(Draw(np.array([value], dtype=object), np.array([scale]), np.array([drawn], dtype=np.float64), kind))
+
+    def flipper(keep: float) -> Any:
+        flip = kept_flipper(keep)
+
+        def flipped(bit: bool) -> bool:
+            told = bool(bit) if silent else bool(flip(bool(bit)))
+            record(int(bit), 1 / (math.log(keep) - math.log1p(-keep)), int(told) - int(bit), "flip")
+            return told
+
+        return flipped
+
+    def add_items(self: DiscreteLaplace, total: int, source: Any) -> int:
+        if not source.exact:
+            return kept_items(self, total, source)
+        noisy = total if silent else kept_items(self, total, source)
+        record(total, self.scale, noisy - total, "items")
+        return noisy
+
+    noise._add, randomised_response._flipper = add, flipper  # type: ignore[assignment]
+    DiscreteLaplace.add = add_items  # type: ignore[method-assign]
     try:
         yield seen
     finally:
-        noise._add = kept
+        noise._add, randomised_response._flipper = kept, kept_flipper
+        DiscreteLaplace.add = kept_items  # type: ignore[method-assign]
 
 
 class Driven(NamedTuple):

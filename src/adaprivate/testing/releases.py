@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,15 +21,14 @@ from scipy import stats
 from adaprivate import privacy
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, borrowed, entry, streams
+from adaprivate.mechanisms.channels import ChannelPlan
 from adaprivate.mechanisms.plan import BatchPlan, RewardPlan, SamplingPlan
 from adaprivate.policies.core.dispatch import update
 from adaprivate.policies.core.propensities import copied
 from adaprivate.privacy import GaussianPrice, PurePrice
 from adaprivate.purposes import Purpose
-from adaprivate.runtime.learner import choose, learn
-from adaprivate.runtime.policy import Policy
 from adaprivate.testing.books import FALSE_ALARM, distinguished, drive, enough_to_see, events, exchanged, open_noise
-from adaprivate.testing.suite import checks, expect, fixed_arms, offers, play
+from adaprivate.testing.suite import checks, expect, fixed_arms
 
 MOST_NUMBERS = 240  # of what is released, the first ones
 LONGEST = 1 << 15
@@ -47,15 +46,33 @@ def _advance(state: Any, features: Floats, rewards: Floats, rng: Streams, first:
         update(borrowed(state), borrowed(features[t]), rewards[t], borrowed(rng))
 
 
-def run(settings: Any, begun: Any, features: Floats, rewards: Floats, moments: list[int]) -> Floats:
-    """What has been released after each of these rounds, from this state on, which stays as it is: (moments, size)."""
-    state, rng, done = copied(begun), streams(0, Purpose.EXPLORATION, Purpose.CHOICE), 0
-    found = []
+class Begun(NamedTuple):
+    """A state before the first round, and the table of noise that these or longer settings have for it."""
+
+    state: Any
+    noise: Callable[[Any], Floats]
+
+
+def stages(settings: Any, begun: Begun, features: Floats, rewards: Floats, moments: list[int]) -> Iterator[tuple[Any, Any]]:
+    """The settings and the state after each of these rounds, planned further at public moments as policies in use are."""
+    state, rng, done = copied(begun.state), streams(0, Purpose.EXPLORATION, Purpose.CHOICE), 0
     for moment in moments:
-        _advance(state, features, rewards, rng, done, moment)
-        done = moment
-        found.append(np.array(settings.released(state), dtype=np.float64).ravel())
-    return np.array(found)
+        while done < moment:
+            planned = getattr(settings, "planned", moment)
+            if planned == done:
+                settings = settings.extended(state.learner)
+                state = settings.carried(settings.start(begun.noise(settings)), state)
+                continue
+            until = min(moment, planned)
+            _advance(state, features, rewards, rng, done, until)
+            done = until
+        yield settings, state
+
+
+def run(settings: Any, begun: Begun, features: Floats, rewards: Floats, moments: list[int]) -> Floats:
+    """What has been released after each of these rounds: (moments, size)."""
+    played = stages(settings, begun, features, rewards, moments)
+    return np.array([np.array(own.released(state), dtype=np.float64).ravel() for own, state in played])
 
 
 class Stage(NamedTuple):
@@ -96,14 +113,23 @@ def staged(settings: Any) -> Stage | None:
         settings = dataclasses.replace(settings, rounds=rounds)
 
 
-def starts(settings: Any, seeds: Sequence[int]) -> list[Any]:
+def starts(settings: Any, seeds: Sequence[int]) -> list[Begun]:
     """The states before the first round, with the noise of these seeds."""
-    return [settings.start(table.copy()) for table in settings.noise_tables(seeds)]
+
+    def of_seed(seed: int) -> Callable[[Any], Floats]:
+        return lambda own: own.noise_tables([seed])[0]
+
+    tables = settings.noise_tables(seeds)
+    return [Begun(settings.start(table.copy()), of_seed(seed)) for seed, table in zip(seeds, tables, strict=True)]
 
 
-def silent(settings: Any) -> Any:
+def silent(settings: Any) -> Begun:
     """The state before the first round without noise: tables of zeros, which streams of noise read as zeros too."""
-    return settings.start(np.zeros_like(settings.noise_tables([0])[0]))
+
+    def nothing(own: Any) -> Floats:
+        return np.zeros_like(own.noise_tables([0])[0])
+
+    return Begun(settings.start(nothing(settings)), nothing)
 
 
 def paid(settings: Any, additive: bool = True) -> tuple[float, bool]:
@@ -141,7 +167,7 @@ class Noise(NamedTuple):
 
 def noise_of(stage: Stage, moments: list[int]) -> Noise:
     """The covariance of everything released at these moments, by its correlations."""
-    size = len(moments) * stage.settings.released(silent(stage.settings)).size
+    size = len(moments) * stage.settings.released(silent(stage.settings).state).size
     seeds = range(100, 400 + 2 * size)
     play_it = partial(run, stage.settings, features=stage.features, rewards=stage.rewards, moments=moments)
     released = np.array([play_it(begun) for begun in starts(stage.settings, seeds)])
@@ -185,7 +211,7 @@ def interval(estimate: float, noise: Noise, gaussian: bool) -> tuple[float, floa
 
 def looked_at(stage: Stage) -> list[int]:
     """The first moments of release, as many as can be judged together."""
-    size = max(1, stage.settings.released(silent(stage.settings)).size)
+    size = max(1, stage.settings.released(silent(stage.settings).state).size)
     return stage.moments[: max(2, MOST_NUMBERS // size)]
 
 
@@ -198,7 +224,7 @@ def tried(moments: list[int]) -> list[int]:
 @checks
 def releases_cost_what_the_guarantee_says(settings: Any, world: Any) -> None:
     """Everything that compiled code releases, of rewards that differ in one, is no further apart than is paid for."""
-    if not settings.private or isinstance(getattr(settings, "plan", None), SamplingPlan):
+    if not settings.private or isinstance(getattr(settings, "plan", None), SamplingPlan | ChannelPlan):
         return
     stage = staged(settings)
     if stage is None:
@@ -244,11 +270,11 @@ def _expect_flips_to_cost(stage: Stage) -> None:
     expect(bound <= epsilon, f"the reward of round 0 costs at least {bound:.4g}, and the guarantee pays for {epsilon:.4g}")
 
 
-def difference(stage: Stage, moments: list[int], begun: list[Any], pair: tuple[Floats, Floats]) -> tuple[Floats, bool]:
+def difference(stage: Stage, moments: list[int], begun: list[Begun], pair: tuple[Floats, Floats]) -> tuple[Floats, bool]:
     """How these neighbours move everything released, on average over the noise; whether that is the same for any noise."""
 
-    def moved(state: Any) -> Floats:
-        one, two = (run(stage.settings, state, stage.features, rewards, moments) for rewards in pair)
+    def moved(start: Begun) -> Floats:
+        one, two = (run(stage.settings, start, stage.features, rewards, moments) for rewards in pair)
         return two - one
 
     first = moved(begun[0])
@@ -259,14 +285,14 @@ def difference(stage: Stage, moments: list[int], begun: list[Any], pair: tuple[F
 
 
 def _expect_not_before_its_batch(stage: Stage, place: int, moments: list[int], moved: Floats) -> None:
-    ends = _stated_ends(stage.settings)
+    ends = stated_ends(stage.settings)
     if ends is not None:
         due = next((end for end in ends if place < end), math.inf)
         early = np.array(moments) < due
         expect(not moved[early].any(), f"the reward of round {place} shows before its batch is released")
 
 
-def _stated_ends(settings: Any) -> list[int] | None:
+def stated_ends(settings: Any) -> list[int] | None:
     """The public moments of release, where a policy states them."""
     plan = getattr(settings, "plan", None)
     if isinstance(plan, BatchPlan):
@@ -277,7 +303,7 @@ def _stated_ends(settings: Any) -> list[int] | None:
 @checks
 def releases_come_at_the_stated_moments(settings: Any, world: Any) -> None:
     """Where the plan states after which rounds it releases, it releases after those and no others."""
-    ends = _stated_ends(settings)
+    ends = stated_ends(settings)
     stage = staged(settings) if ends and settings.private else None
     if stage is not None and ends is not None and stage.settings is settings:
         expected = [end for end in ends if end <= settings.rounds]
@@ -301,100 +327,6 @@ def compiled_releases_are_those_of_the_book(settings: Any, world: Any) -> None:
     grid = 2.0**-18 * settings.rounds * (1 if plan.shape is None else float(np.abs(plan.shape.root).sum()))
     expect(np.abs(clear - exact).max() < grid, "without noise, compiled code and the book release different sums")
     table = settings.noise_tables([11])[0]
-    noisy = run(settings, settings.start(table.copy()), features, rewards, moments)
+    noisy = run(settings, starts(settings, [11])[0], features, rewards, moments)
     own = table[: len(moments), : plan.size]
     expect(np.allclose(noisy - clear, own, rtol=1e-7, atol=1e-7), "the noise of a release is not its row of the table")
-
-
-@checks
-def choices_wait_for_the_first_release(settings: Any, world: Any) -> None:
-    """Two runs that differ in all their rewards choose alike until the first release."""
-    if not settings.private:
-        return
-    candidates, rewards = offers(settings)
-    end = _first_release(settings)
-    one, two = (Policy(settings, seed=7) for _ in range(2))
-    same = play(one, candidates[:end], rewards[:end]) == play(two, candidates[:end], 1 - rewards[:end])
-    expect(same, f"its first {end} choices depend on rewards, and nothing has been released")
-
-
-def _first_release(settings: Any) -> int:
-    """The round after which something is released first."""
-    plan = getattr(settings, "plan", None)
-    stated = None if plan is None else plan.end_of(0)
-    ends = _stated_ends(settings)
-    if stated is None and ends:
-        stated = ends[0]
-    if stated is None:
-        stated = getattr(settings, "first_release", None)
-    if stated is None:
-        stage = staged(settings)
-        stated = settings.rounds if stage is None else stage.moments[0]
-    return int(min(stated, settings.rounds))
-
-
-@checks
-def choices_see_releases_alone(settings: Any, world: Any) -> None:
-    """Runs that differ in one reward choose alike as long as they have released alike."""
-    if not settings.private or isinstance(getattr(settings, "plan", None), SamplingPlan):
-        return
-    candidates, rewards = offers(settings)
-    table = settings.noise_tables([5])[0] * (1e-3 if isinstance(getattr(settings, "plan", None), BatchPlan) else 1)
-    rounds = settings.rounds
-    for place in sorted({0, rounds // 5, rounds // 3, rounds // 2, 4 * rounds // 5}):
-        for level in (0.0, 1.0):
-            lives = [_lived(settings, table, candidates, r) for r in exchanged(rewards, place, level, 1 - level)]
-            (actions, seen), (others, known) = lives
-            for number in range(rounds):
-                if seen[number] != known[number]:
-                    break
-                said = f"choice {number} depends on the reward of round {place}, which has not been released"
-                expect(actions[number] == others[number], said)
-
-
-def _lived(settings: Any, table: Floats, candidates: Floats, rewards: Floats) -> tuple[list[int], list[bytes]]:
-    """What was chosen every round, and what had been released before."""
-    state, rng = settings.start(table.copy()), streams(3, Purpose.EXPLORATION, Purpose.CHOICE)
-    actions, known, action = [], [], np.zeros(1, dtype=np.int64)
-    for offered, reward in zip(candidates, rewards.tolist(), strict=True):
-        known.append(np.array(settings.released(state), dtype=np.float64).tobytes())
-        rows = offered[None].copy()
-        choose(state, rows, rng, action)
-        actions.append(int(action[0]))
-        learn(state, rows[0, actions[-1]].copy(), reward, rng)
-    return actions, known
-
-
-@checks
-def compiled_samples_are_as_wide_as_stated(settings: Any, world: Any) -> None:
-    """Private by sampling: arms are chosen as often as samples of the stated mean and variance choose them."""
-    plan = getattr(settings, "plan", None)
-    if not isinstance(plan, SamplingPlan):
-        return
-    arms, count = plan.arms, 20_000
-    pulls = max(2, getattr(settings, "pair", (0, 1.0))[0])
-    state, rng = silent(settings), streams(4, Purpose.EXPLORATION, Purpose.CHOICE)
-    for number in range(arms * pulls):  # arm 0 always earns, the last never
-        learn(state, np.eye(arms)[number // pulls], float(number // pulls < 1), rng)
-    weight = pulls + 1
-    means = np.where(np.arange(arms) < 1, pulls, 0) / weight
-    chosen, one, offered = np.zeros(count, dtype=np.int64), np.zeros(1, dtype=np.int64), np.eye(arms)[None]
-    for number in range(count):
-        choose(copied(state), offered, rng, one)
-        chosen[number] = one[0]
-    found = float((chosen == 0).mean())
-    spread = math.sqrt(plan.variance / weight)
-    stated = [_best_first(means, factor * spread) for factor in (1.0, 2 / 3, 3 / 2)]
-    limit = stats.norm.isf(FALSE_ALARM / 2) * math.sqrt(0.25 / count)
-    expect(
-        abs(found - stated[0]) <= limit, f"the best arm is chosen {found:.3f} of the time, and {stated[0]:.3f} is stated"
-    )
-    blunt = [abs(other - stated[0]) <= 2 * limit for other in stated[1:]]
-    expect(not any(blunt), f"{count} choices are too few to know how wide its samples are")
-
-
-def _best_first(means: Floats, spread: float) -> float:
-    """The probability that the first of independent normal samples is the largest."""
-    x, weights = np.polynomial.hermite_e.hermegauss(101)
-    below = np.prod([stats.norm.cdf(x + (means[0] - other) / spread) for other in means[1:]], axis=0)
-    return float(weights @ below / weights.sum())

@@ -11,6 +11,7 @@ import importlib.util
 import pkgutil
 import sys
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +20,17 @@ from numba.core.caching import NullCache
 from numba.core.dispatcher import Dispatcher
 
 from adaprivate import policies, registry
+from adaprivate.check import InputError
 from adaprivate.mechanisms.book import SumBook
+from adaprivate.mechanisms.channels import ChannelBook, ChannelPlan
+from adaprivate.mechanisms.laws.discrete_laplace import DiscreteLaplace
+from adaprivate.mechanisms.laws.randomised_response import RandomisedResponse
 from adaprivate.mechanisms.plan import BatchPlan, RewardPlan, SamplingPlan
 from adaprivate.mechanisms.units import EventSum, EventUnit
 from adaprivate.testing import check_policy, policy_checks
 
 SOUND = Path(__file__).parent / "sound.py"
+ROUTED = Path(__file__).parent / "routed.py"
 COSTS = "releases-cost-what-the-guarantee-says"
 MOMENTS = "releases-come-at-the-stated-moments"
 MISTAKES = {
@@ -61,6 +67,77 @@ MISTAKES = {
         "return gaussian_tables(sorted(seeds), (",
         "noise-is-that-of-each-seed-alone",
     ),
+}
+
+
+CHANNELS_COST = "compiled-channels-cost-what-the-guarantee-says"
+PUBLIC = "releases-come-at-public-moments"
+SAME = "compiled-channels-are-those-of-the-book"
+IN_FLIP = "        return True\n    if channel == 2:\n"
+ENTER = "if _enter(state.book, s.channel, s.block, s.closes, features, reward):"
+ROUTED_MISTAKES = {
+    "a flip told truly": ("truly = uniform(book.words, 0) < b.keep", "truly = True", CHANNELS_COST),
+    "a flip with too little noise": ("< b.keep", "< 0.5 + 0.6 * b.keep", CHANNELS_COST),
+    "flips of another strength than stated": (
+        "keep = RandomisedResponse(self.epsilon).keep",
+        "keep = RandomisedResponse(1.3 * self.epsilon).keep",
+        CHANNELS_COST,
+    ),
+    "one flip for all": ("uniform(book.words, 0) < b.keep", "(book.words[0, 0] & 3) != 0", CHANNELS_COST),
+    "geometric noise too small": (
+        "_geometric(book.words, b.epsilon) - _geometric(book.words, b.epsilon)",
+        "_geometric(book.words, 1.4 * b.epsilon) - _geometric(book.words, 1.4 * b.epsilon)",
+        CHANNELS_COST,
+    ),
+    "no noise in blocks": ("book.blocks[block, 0] + noise - ", "book.blocks[block, 0] - ", CHANNELS_COST),
+    "noise on one side": (" - _geometric(book.words, b.epsilon)", "", CHANNELS_COST),
+    "a block released twice": ("        book.blocks[block, 0] = 0.0\n", "", CHANNELS_COST),
+    "an event in two channels": (
+        IN_FLIP,
+        "        book.blocks[0, 0] += 1.0 if reward > 0.5 else 0.0\n" + IN_FLIP,
+        CHANNELS_COST,
+    ),
+    "an event of sums in a block too": (
+        "    for j in range(d):\n        book.sums[j] += ",
+        "    book.blocks[0, 0] += 1.0 if reward > 0.5 else 0.0\n    for j in range(d):\n        book.sums[j] += ",
+        CHANNELS_COST,
+    ),
+    "rows released early": (
+        "if (b.round - FIRST) % SPAN != 0:",
+        "if (b.round - FIRST) % SPAN != 6:",
+        CHANNELS_COST,
+    ),
+    "rows of too little noise": (
+        "(count, self.dimension), self.sigma)",
+        "(count, self.dimension), self.sigma * 2 / 3)",
+        CHANNELS_COST,
+    ),
+    "sums never emptied": ("        book.sums[j] = 0.0\n", "", CHANNELS_COST),
+    "features of sums not bounded": (
+        "(reward - b.centre) * features[j]",
+        "2.0 * (reward - b.centre) * features[j]",
+        CHANNELS_COST,
+    ),
+    "a block closed because of a reward": (
+        ENTER,
+        "if s.channel == 2 and reward > 0.9:\n        s.closes = True\n        state.learner.waiting[s.block] = 0.0\n    "
+        + ENTER,
+        PUBLIC,
+    ),
+    "a learner that routes by a reward": (
+        ENTER,
+        "if s.channel == 1 and s.round % 8 != 6 and reward > 0.9:\n        s.channel = 0\n    " + ENTER,
+        PUBLIC,
+    ),
+    "choices that look ahead": (
+        "return select(state.learner, candidates, rng)",
+        "for j in range(candidates.shape[1]):\n"
+        "        state.learner.event[j] = state.learner.parameter[j] + 1000.0 * state.book.sums[j]\n"
+        "    return highest(candidates, state.learner.event)",
+        "choices-see-releases-alone",
+    ),
+    "another centre than production's": ("- b.centre * book", "- 0.4 * book", SAME),
+    "a count of blocks never emptied": ("        book.blocks[block, 1] = 0.0\n", "", SAME),
 }
 
 
@@ -101,8 +178,9 @@ def only_here():
 
 
 @pytest.mark.usefixtures("only_here")
-def test_the_sound_policy_passes():
-    check_policy(planted(SOUND.read_text()))
+@pytest.mark.parametrize("file", [SOUND, ROUTED], ids=lambda file: file.stem)
+def test_the_sound_policy_passes(file):
+    check_policy(planted(file.read_text()))
 
 
 def caught(settings, check):
@@ -121,6 +199,15 @@ def test_a_mistake_in_compiled_code_is_caught(mistake):
     if "state.scratch" in new:
         text = text.replace("    noise: Floats\n", "    scratch: Floats\n    noise: Floats\n", 1)
     caught(planted(text), check)
+
+
+@pytest.mark.usefixtures("only_here")
+@pytest.mark.parametrize("mistake", ROUTED_MISTAKES)
+def test_a_mistake_in_compiled_channels_is_caught(mistake):
+    old, new, check = ROUTED_MISTAKES[mistake]
+    text = ROUTED.read_text()
+    assert text.count(old) == 1
+    caught(planted(text.replace(old, new)), check)
 
 
 @pytest.mark.usefixtures("only_here")
@@ -144,6 +231,8 @@ def quiet(settings, factor):
 
     def noise_tables(self, seeds):
         table = kind.noise_tables(self, seeds)
+        if isinstance(settings.plan, ChannelPlan):  # the stream of flips and blocks, then rows
+            return np.concatenate([table[:, :1], factor * table[:, 1:]], axis=1)
         return table if drawn_as_rounds_go_by(settings) or isinstance(settings.plan, RewardPlan) else factor * table
 
     def start(self, noise):
@@ -155,6 +244,9 @@ def quiet(settings, factor):
                     getattr(state, part)[:] *= factor
         if isinstance(settings.plan, RewardPlan):  # flips
             state.book.scalars["keep"] = 1 - factor * (1 - state.book.scalars["keep"])
+        if isinstance(settings.plan, ChannelPlan):
+            state.book.scalars["keep"] = 1 - factor * (1 - state.book.scalars["keep"])
+            state.book.scalars["epsilon"] = 1e9 if factor == 0 else state.book.scalars["epsilon"] / factor
         if isinstance(settings.plan, SamplingPlan):
             state.learner.scalars["variance"] *= factor**2
             state.learner.spread[:] *= factor
@@ -177,7 +269,8 @@ def test_too_little_noise_is_caught_in_every_policy(settings, factor):
     sampling = isinstance(settings.plan, SamplingPlan)
     if getattr(settings, "form", "") == "laplace-tree-unsound":  # its proved bound is thousands of times what it costs
         factor /= 100
-    caught(quiet(settings, factor), "compiled-samples-are-as-wide-as-stated" if sampling else COSTS)
+    costs = CHANNELS_COST if isinstance(settings.plan, ChannelPlan) else COSTS
+    caught(quiet(settings, factor), "compiled-samples-are-as-wide-as-stated" if sampling else costs)
 
 
 # --- mistakes in books ------------------------------------------------------------------------------------------------
@@ -249,6 +342,9 @@ class PlantedPlan(BatchPlan):
     def book(self, source):
         return self.kind(self, source)
 
+    def to_bytes(self):
+        return BatchPlan(**{field.name: getattr(self, field.name) for field in dataclasses.fields(BatchPlan)}).to_bytes()
+
     def mechanism(self, epoch, source, replicas=1):
         built = super().mechanism(epoch, source, replicas)
         built.row_std *= self.less
@@ -256,36 +352,206 @@ class PlantedPlan(BatchPlan):
 
 
 SETTINGS = policies.settings("adaprivate-ts", {"dimension": 3, "rounds": 40, "batch_size": 8, "noise": "sqrt"})
-AWARE = policies.settings("noise-aware-ts", {"dimension": 3, "rounds": 40, "batch_size": 8, "growth": 1.0})
 EXACT_COSTS, EXACT_WIDTH = "exact-releases-cost-what-their-price-says", "exact-noise-is-as-wide-as-stated"
 
 
 def with_plan(settings, **changes):
+    """The same settings with mistakes in their books."""
     fields = {field.name: getattr(settings.plan, field.name) for field in dataclasses.fields(settings.plan)}
     twin = dataclasses.replace(settings)
     twin.__dict__["plan"] = PlantedPlan(**{**fields, **changes})
     return twin
 
 
-@pytest.mark.parametrize("settings", [SETTINGS, AWARE], ids=["sums", "rows"])
+BOOK_MISTAKES = [
+    ({"unit": LooseUnit()}, EXACT_COSTS),
+    ({"kind": NeverEmptied}, EXACT_COSTS),
+    ({"kind": InTwoBatches}, EXACT_COSTS),
+    ({"kind": Early}, EXACT_COSTS),
+    ({"less": 0.01}, EXACT_COSTS),
+    ({"less": 0.99}, EXACT_COSTS),
+    ({"less": 1.5}, EXACT_COSTS),
+    ({"kind": Unnoised}, EXACT_WIDTH),
+    ({"kind": SameNoise}, EXACT_WIDTH),
+]
+
+
+def mistake_id(value):
+    return ", ".join(f"{k} {getattr(v, '__name__', v)}" for k, v in value.items()) if isinstance(value, dict) else ""
+
+
+@pytest.mark.parametrize(("changes", "check"), BOOK_MISTAKES, ids=mistake_id)
+def test_a_mistake_in_a_book_is_caught(changes, check):
+    policy_checks()[check](with_plan(SETTINGS))
+    caught(with_plan(SETTINGS, **changes), check)
+
+
+# --- mistakes in books of channels ------------------------------------------------------------------------------------
+
+
+class BlockKept(ChannelBook):
+    def close(self):
+        release, after = super().close()
+        if release.channel == "items":
+            after._blocks[self._closing] = self._blocks[self._closing]
+        return release, after
+
+
+class FlippedToo(ChannelBook):
+    """An event of a block is flipped, too."""
+
+    def _enter(self, event):
+        super()._enter(event)
+        if event.channel == "items":
+            self._flip = float(event.reward)
+
+
+class InBlockToo(ChannelBook):
+    """An event that was flipped enters a block, too."""
+
+    def _enter(self, event):
+        super()._enter(event)
+        if event.channel == "flip" and event.reward == 1:
+            total, count = self._blocks.get(0, (0, 0))
+            self._blocks[0] = (total + 1, count + 1)
+
+
+class ClosedByReward(ChannelBook):
+    def _enter(self, event):
+        super()._enter(event)
+        if event.channel == "items" and event.reward == 1:
+            self._closing = event.block
+
+
+class NotClosed(ChannelBook):
+    def _enter(self, event):
+        super()._enter(event)
+        self._closing = None
+
+
+class Rounded(ChannelBook):
+    """What is told is the reward itself."""
+
+    def close(self):
+        release, after = super().close()
+        if release.channel == "flip":
+            return release._replace(values=np.array([float(self._flip) - self.plan.centre])), after
+        if release.channel == "items":
+            total, count = self._blocks[self._closing]
+            return release._replace(values=np.array([total - count * self.plan.centre])), after
+        return release, after
+
+
+class SameDraw(ChannelBook):
+    """The first noise of a block in all blocks."""
+
+    _drawn = None
+
+    def close(self):
+        release, after = super().close()
+        if release.channel == "items":
+            total, count = self._blocks[self._closing]
+            clear = total - count * self.plan.centre
+            after._drawn = float(release.values[0] - clear) if self._drawn is None else self._drawn
+            return release._replace(values=np.array([clear + after._drawn])), after
+        after._drawn = self._drawn
+        return release, after
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlantedChannels(ChannelPlan):
+    kind: type = ChannelBook
+    flips: float = 1.0
+    blocks: float = 1.0
+
+    def book(self, source):
+        return self.kind(self, source)
+
+    def to_bytes(self):
+        return ChannelPlan(
+            **{field.name: getattr(self, field.name) for field in dataclasses.fields(ChannelPlan)}
+        ).to_bytes()
+
+    @property
+    def flip_law(self):
+        return RandomisedResponse(self.epsilon * self.flips)
+
+    @property
+    def items_law(self):
+        return DiscreteLaplace(self.epsilon * self.blocks)
+
+
+def channelled(settings, sums=None, **changes):
+    """The same policy with mistakes in its books, whatever it plans later: of channels, or of their sums."""
+    kind = type(settings)
+
+    def plan(self):
+        own = kind.plan.func(self)
+        fields = {field.name: getattr(own, field.name) for field in dataclasses.fields(own)}
+        if sums is not None and own.sums is not None:
+            inner = {field.name: getattr(own.sums, field.name) for field in dataclasses.fields(own.sums)}
+            fields["sums"] = PlantedPlan(**{**inner, **sums})
+        return PlantedChannels(**{**fields, **changes})
+
+    made = type(kind.__name__, (kind,), {"plan": cached_property(plan), "__module__": kind.__module__})
+    made.plan.__set_name__(made, "plan")
+    same = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+    return dataclass(frozen=True, kw_only=True)(made)(**same)
+
+
+CHANNEL_COSTS = "exact-channels-cost-what-their-price-says"
+CHANNEL_NOISE = "exact-channels-draw-the-noise-that-is-stated"
+ROWS = policies.settings(
+    "noise-aware-ts", {"dimension": 3, "rounds": 40, "batch_size": 8, "growth": 1.0, "channel": "gaussian"}
+)
+
+
+@pytest.mark.parametrize(("changes", "check"), BOOK_MISTAKES[1:], ids=mistake_id)
+def test_a_mistake_in_the_sums_of_channels_is_caught(changes, check):
+    name = CHANNEL_COSTS if check == EXACT_COSTS else CHANNEL_NOISE
+    policy_checks()[name](channelled(ROWS, sums={}))
+    caught(channelled(ROWS, sums=changes), name)
+
+
+def test_sums_of_another_unit_are_no_channel():
+    with pytest.raises(InputError, match=r"^Expected sums='others' to be rows of events"):
+        _ = channelled(ROWS, sums={"unit": LooseUnit()}).plan
+
+
+@pytest.mark.usefixtures("only_here")
 @pytest.mark.parametrize(
     ("changes", "check"),
     [
-        ({"unit": LooseUnit()}, EXACT_COSTS),
-        ({"kind": NeverEmptied}, EXACT_COSTS),
-        ({"kind": InTwoBatches}, EXACT_COSTS),
-        ({"kind": Early}, EXACT_COSTS),
-        ({"less": 0.01}, EXACT_COSTS),
-        ({"less": 0.99}, EXACT_COSTS),
-        ({"less": 1.5}, EXACT_COSTS),
-        ({"kind": Unnoised}, EXACT_WIDTH),
-        ({"kind": SameNoise}, EXACT_WIDTH),
+        ({"kind": BlockKept}, CHANNEL_COSTS),
+        ({"kind": FlippedToo}, CHANNEL_COSTS),
+        ({"kind": InBlockToo}, CHANNEL_COSTS),
+        ({"kind": ClosedByReward}, CHANNEL_COSTS),
+        ({"kind": NotClosed}, CHANNEL_COSTS),
+        ({"flips": 1.1}, CHANNEL_COSTS),
+        ({"flips": 0.8}, CHANNEL_COSTS),
+        ({"blocks": 1.1}, CHANNEL_COSTS),
+        ({"blocks": 0.8}, CHANNEL_COSTS),
+        ({"sums": {"less": 0.99}}, CHANNEL_COSTS),
+        ({"sums": {"kind": NeverEmptied}}, CHANNEL_COSTS),
+        ({"sums": {"kind": InTwoBatches}}, CHANNEL_COSTS),
+        ({"kind": Rounded}, CHANNEL_NOISE),
+        ({"kind": SameDraw}, CHANNEL_NOISE),
+        ({"sums": {"kind": Unnoised}}, CHANNEL_NOISE),
     ],
-    ids=lambda value: str(value) if isinstance(value, dict) else "",
+    ids=mistake_id,
 )
-def test_a_mistake_in_a_book_is_caught(settings, changes, check):
-    policy_checks()[check](with_plan(settings))
-    caught(with_plan(settings, **changes), check)
+def test_a_mistake_in_a_book_of_channels_is_caught(changes, check):
+    settings = planted(ROUTED.read_text())
+    policy_checks()[check](channelled(settings, sums={}))
+    caught(channelled(settings, **changes), check)
+
+
+@pytest.mark.usefixtures("only_here")
+@pytest.mark.parametrize("mistake", ["a flip with too little noise", "a block released twice", "rows released early"])
+def test_the_whole_suite_catches_a_mistake_of_channels(mistake):
+    old, new, _ = ROUTED_MISTAKES[mistake]
+    with pytest.raises(AssertionError, match=r"^[a-z-]+ of planted"):
+        check_policy(planted(ROUTED.read_text().replace(old, new)))
 
 
 def test_too_little_exact_noise_is_caught_in_sampled_arms():
