@@ -48,10 +48,10 @@ def _settings(environment: str) -> list[Mapping[str, Any]]:
         {**base, "row": row, "column": "any epsilon", "policy": policy}
         for row, policy in {"Random": "random", LINUCB: "linucb", LINTS: "lints"}.items()
     ]
-    centre = {"centre": CENTRES[environment]}
+    told = {"base_rate": CENTRES[environment]}
     every: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {row: (*how, {}) for row, how in _ROWS.items()}
-    every["noise-aware-ts"] = ("noise-aware-ts", centre, {})
-    every["noise-aware-ts, better features"] = ("noise-aware-ts", centre, BEST_FEATURES[environment])
+    every["noise-aware"] = ("noise-aware", told, {})
+    every["noise-aware, better features"] = ("noise-aware", told, BEST_FEATURES[environment])
     for row, (policy, options, world) in every.items():
         few = {"most_seeds": _MOST_SEEDS[row]} if row in _MOST_SEEDS else {}
         for epsilon in EPSILONS:

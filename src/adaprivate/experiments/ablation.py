@@ -1,8 +1,9 @@
 """What each idea of the noise-aware policies is worth, alone and in its absence, on the synthetic world.
 
-"Alone" starts at AdaPrivate-UCB as published and adds one idea, then several. "Without" starts at noise-aware-greedy and
-takes one away. Shaped noise is measured where it can matter: features whose spread falls as 1/coordinate, the catalogue
-being the arms of that world. The last rows are worlds whose mean reward is not the centre.
+"Alone" starts at AdaPrivate-UCB as published and adds one idea, then several. "Channels" lets noise-aware choose its
+channel or holds it to one. "Without" starts at noise-aware-greedy with Gaussian sums and takes one idea of theirs away.
+Shaped noise is measured where it can matter: features whose spread falls as 1/coordinate, the catalogue being the arms of
+that world. Other worlds: a mean reward that is not the centre, and features of length 0.2.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from adaprivate.simulation import Run, mean_sem, policy_settings
 SOURCE = "our own policy; docs/noise-aware.md"
 SEEDS = 200
 PAPER: dict[tuple[str, str], float] = {}
-FULL, PUBLISHED = "noise-aware-greedy", "adaprivate-ucb"
+FULL, PUBLISHED, DEFAULT = "noise-aware-greedy", "adaprivate-ucb", "noise-aware"
 EXACT, CENTRED = {"calibration": "exact"}, {"centre": 0.5}
-POSTERIOR = {"centre": 0.0, "intercept": 0.0, "noise": "independent", "batch_size": 300, "growth": 1.0}
-STEEP, LOW = {"decay": 1.0}, {"offset": -1.5}
+SUMS = {"channel": "gaussian"}
+POSTERIOR = {**SUMS, "centre": 0.0, "intercept": 0.0, "noise": "independent", "batch_size": 300, "growth": 1.0}
+STEEP, LOW, SHORT = {"decay": 1.0}, {"offset": -1.5}, {"norms": 0.2}
+ALL = "together: all, Gaussian sums (noise-aware-greedy)"
 ROWS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("published", PUBLISHED, {}, {}),
     ("alone: exact sigma", PUBLISHED, EXACT, {}),
@@ -30,30 +33,37 @@ ROWS: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("alone: posterior (with exact sigma)", FULL, POSTERIOR, {}),
     ("together: exact sigma, centring, square-root noise", PUBLISHED, {**EXACT, **CENTRED, "noise": "sqrt"}, {}),
     ("together: the same and ridge 80", PUBLISHED, {**EXACT, **CENTRED, "noise": "sqrt", "ridge": 80.0}, {}),
-    ("together: all (noise-aware-greedy)", FULL, {}, {}),
-    ("without: informative noise (square-root)", FULL, {"noise": "sqrt"}, {}),
-    ("without: correlated noise (independent)", FULL, {"noise": "independent"}, {}),
-    ("without: centring", FULL, {"centre": 0.0, "intercept": 0.0}, {}),
-    ("without: intercept (base rate known)", FULL, {"intercept": 0.0}, {}),
-    ("without: adapting the prior", FULL, {"adapt_ridge": False}, {}),
-    ("without: adapting the prior, ridge 1", FULL, {"adapt_ridge": False, "ridge": 1.0}, {}),
-    ("without: growing batches (300 each)", FULL, {"batch_size": 300, "growth": 1.0}, {}),
+    (ALL, FULL, SUMS, {}),
+    ("channels: chosen (noise-aware)", DEFAULT, {}, {}),
+    ("channels: gaussian", DEFAULT, SUMS, {}),
+    ("channels: items", DEFAULT, {"channel": "items"}, {}),
+    ("channels: flip", DEFAULT, {"channel": "flip"}, {}),
+    ("without: informative noise (square-root)", FULL, {**SUMS, "noise": "sqrt"}, {}),
+    ("without: correlated noise (independent)", FULL, {**SUMS, "noise": "independent"}, {}),
+    ("without: centring", FULL, {**SUMS, "centre": 0.0, "intercept": 0.0}, {}),
+    ("without: intercept (centre trusted)", FULL, {**SUMS, "intercept": 0.0}, {}),
+    ("without: adapting the prior", FULL, {**SUMS, "adapt_ridge": False}, {}),
+    ("without: adapting the prior, ridge 1", FULL, {**SUMS, "adapt_ridge": False, "ridge": 1.0}, {}),
+    ("without: growing batches (300 each)", FULL, {**SUMS, "batch_size": 300, "growth": 1.0}, {}),
     ("mean reward .18: published", PUBLISHED, {}, LOW),
-    ("mean reward .18: all", FULL, {}, LOW),
-    ("mean reward .18: no intercept", FULL, {"intercept": 0.0}, LOW),
-    ("mean reward .18: base rate known", FULL, {"intercept": 0.0, "centre": 0.182}, LOW),
+    ("mean reward .18: noise-aware", DEFAULT, {}, LOW),
+    ("mean reward .18: noise-aware, base rate known", DEFAULT, {"base_rate": 0.182}, LOW),
+    ("mean reward .18: all, Gaussian sums", FULL, SUMS, LOW),
+    ("mean reward .18: no intercept", FULL, {**SUMS, "intercept": 0.0}, LOW),
+    ("mean reward .18: base rate known", FULL, {**SUMS, "base_rate": 0.182}, LOW),
+    ("length .2: published", PUBLISHED, {}, SHORT),
+    ("length .2: noise-aware", DEFAULT, {}, SHORT),
+    ("length .2: all, Gaussian sums", FULL, SUMS, SHORT),
     ("steep features: published", PUBLISHED, {}, STEEP),
-    ("steep features: all", FULL, {}, STEEP),
-    ("steep features: all, shaped noise", FULL, {"shaped": True}, STEEP),
+    ("steep features: all, Gaussian sums", FULL, SUMS, STEEP),
+    ("steep features: all, shaped noise", FULL, {**SUMS, "shaped": True}, STEEP),
 ]
 SETTINGS: list[Mapping[str, Any]] = [
     {"row": row, "policy": policy, "options": {**options, "epsilon": epsilon}, "world": world, "epsilon": epsilon}
     for row, policy, options, world in ROWS
     for epsilon in (0.1, 1.0, 5.0)
 ]
-QUICK = [
-    setting for setting in SETTINGS if setting["epsilon"] == 1.0 and setting["row"] in (ROWS[0][0], ROWS[7][0], ROWS[-1][0])
-]
+QUICK = [setting for setting in SETTINGS if setting["epsilon"] == 1.0 and setting["row"] in (ROWS[0][0], ALL, ROWS[-1][0])]
 
 
 def run(setting: Mapping[str, Any], seeds: int) -> Row:

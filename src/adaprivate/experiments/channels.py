@@ -1,10 +1,10 @@
 """Which private policy is the best default? Ours and its rivals over many worlds, at equal (epsilon, delta).
 
 Learned share: 0 is random play, 1 the best candidate in every round. In every world and at every epsilon all policies meet
-the same rounds on the same seeds. Where the base rate of rewards is public, every policy is told it as its centre; LinUCB
-stays as published. "Ours minus the best" is paired by seed; ours should not be more than 0.02 below the best of the
-yardsticks: rr-linucb, adaprivate-ucb with exact noise, Gaussian noise alone. The best is picked on the same seeds, which
-favours it. These worlds may be looked at while constants are chosen; channels-set-aside has those that may not.
+the same rounds on the same seeds. Where the base rate of rewards is public, every policy is told it (rivals as their
+centre); LinUCB stays as published. "Ours minus the best" is paired by seed; ours should not be more than 0.02 below the
+best of the yardsticks: rr-linucb, adaprivate-ucb with exact noise, Gaussian noise alone. The best is picked on the same
+seeds, which favours it. These worlds may be looked at while constants are chosen; those of channels-set-aside may not.
 
 A world whose data is missing (ADAPRIVATE_DATA, scikit-learn) is left out and named.
 """
@@ -52,8 +52,8 @@ POLICIES: dict[str, Entry] = {
     "rr-linucb": Entry("rr-linucb", {}),
     "rr-lints": Entry("rr-lints", {}),
     EXACT: Entry("adaprivate-ucb", {"calibration": "exact"}),
-    GAUSSIAN: Entry("noise-aware-ts", {"channel": "gaussian"}),
-    "noise-aware": Entry("noise-aware", {}),
+    GAUSSIAN: Entry("noise-aware-ts", {"channel": "gaussian"}, told="base_rate"),
+    "noise-aware": Entry("noise-aware", {}, told="base_rate"),
 }
 """By the name in tables. A policy that does not exist is left out."""
 OURS = ("noise-aware",)

@@ -2,8 +2,8 @@
 
 The world is the synthetic one of the AdaPrivate-TS paper. Rows: the policies without privacy; AdaPrivate-TS and -UCB as
 published (their epsilon is nominal, the true one smaller); every other policy that protects the value of one reward, at
-its best settings of the leaderboard's grid and at the true epsilon of the column; ours with their defaults; and ours told
-the base rate (1/2 here), which saves the intercept.
+its best settings of the leaderboard's grid and at the true epsilon of the column; ours with their defaults; and ours that
+take the base rate (1/2 here) for certain, which saves the intercept.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ SOURCE = "our own policy; docs/noise-aware.md"
 SEEDS = 200
 PAPER: dict[tuple[str, str], float] = {}
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
-OURS = ("noise-aware-ts", "noise-aware-ucb", "noise-aware-greedy")
-KNOWN = "{}, base rate known"
+OURS = ("noise-aware", "noise-aware-ts", "noise-aware-greedy")
+"""The default first; noise-aware-ucb is the default with a width of one's own."""
+KNOWN = "{}, base rate certain"
 NOMINAL = "{}, as published (nominal epsilon)"
 RULES = ("adaprivate-ts", "adaprivate-ucb")
 
@@ -30,6 +31,7 @@ RULES = ("adaprivate-ts", "adaprivate-ucb")
 RIVALS = (
     *("adac-oful", "adaprivate-ts", "adaprivate-ts-adaptive", "adaprivate-ts-amp", "adaprivate-ucb"),
     *("batched-aggregation", "coreset-elimination", "dgs-linucb", "rarely-switching", "zcdp-episodic"),
+    *("rr-linucb", "rr-lints"),
 )
 """Every other linear policy that protects the value of one reward."""
 

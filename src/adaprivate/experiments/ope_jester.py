@@ -51,7 +51,7 @@ def _settings(rounds: int) -> list[Mapping[str, Any]]:
     others: dict[str, tuple[str, dict[str, Any]]] = {
         "random": ("random", {}),
         "LinUCB": ("linucb", {}),
-        "noise-aware-ucb, epsilon 1": ("noise-aware-ucb", {"epsilon": 1.0}),
+        "noise-aware, epsilon 1": ("noise-aware", {"epsilon": 1.0}),
     }
     rows = {**private, **others}
     return [{"row": row, "policy": policy, "options": own, "rounds": rounds} for row, (policy, own) in rows.items()]
