@@ -55,8 +55,7 @@ def chooses_with_the_probabilities_it_states(settings: Any, world: Any) -> None:
         offered = candidates[first]
         stated, error = policy.propensities(offered)
         twin = Policy.from_bytes(policy.to_bytes())
-        made = twin.decide_many(np.tile(offered, (DRAWS, 1, 1)))
-        counts = np.bincount([decision.action for decision in made], minlength=len(offered))
+        counts = np.bincount([twin.consider(offered) for _ in range(DRAWS)], minlength=len(offered))
         room = 5 * np.sqrt(stated * (1 - stated) / DRAWS + error**2) + 1e-3
         worst = int(np.argmax(np.abs(counts / DRAWS - stated) - room))
         expect(
