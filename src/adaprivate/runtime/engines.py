@@ -105,6 +105,7 @@ class SimulatedEngine(Engine):
         super().__init__()
         self.settings, self.plan, self.seed, self.rng = settings, settings.plan, seed, rng
         self._state = self._started(settings)
+        self._count_releases()
         self._learn: Callable[..., Any] | None = None
         self._step: Callable[..., Any] | None = None
 
@@ -126,14 +127,20 @@ class SimulatedEngine(Engine):
         clipped = self._step(self._state, features, reward, candidates, self.rng, self._action)
         return int(self._action[0]), clipped
 
+    def _count_releases(self) -> None:
+        """Find where a routed learner counts releases: reading a field of a record by name takes longer than a round."""
+        if isinstance(self.plan, ChannelPlan):
+            self._releases = self._state.learner.scalars["releases"]
+
     @property
     def releases(self) -> int:
-        return int(self._state.learner.scalars["releases"][0])
+        return int(self._releases.item())
 
     def extend(self) -> None:
         longer = self.settings.extended(self._state.learner)
         state = longer.carried(self._started(longer), self._state)
         self.settings, self.plan, self._state = longer, longer.plan, state
+        self._count_releases()
 
     def parts(self) -> dict[str, Any]:
         routed = {"plan": _stored(self.plan.to_bytes())} if isinstance(self.plan, ChannelPlan) else {}
@@ -144,6 +151,7 @@ class SimulatedEngine(Engine):
             self.settings = self.settings.under(plan_from_bytes(stored["plan"].tobytes()))
             self.plan, self._state = self.settings.plan, self._started(self.settings)
         self._state = packing.fitted(self._state, stored["state"])
+        self._count_releases()
         self.rng = packing.fitted(self.rng, stored["rng"])
 
     def warm_up(self, candidates: Floats) -> None:

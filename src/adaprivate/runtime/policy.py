@@ -325,7 +325,7 @@ class Policy(Kept):
         """What the round just counted leads to, in public: releases seen, and a choice that is due."""
         if self._routed:
             self.version = self._engine.releases
-        if self.round == self._planned and self.round < self.settings.rounds:
+        if self.round == self._planned and self.round < self._engine.settings.rounds:
             self._plan_on()
 
     def _plan_on(self) -> None:
@@ -363,7 +363,6 @@ class Policy(Kept):
             offered = np.array(candidates, np.float64, order="C")
         except (TypeError, ValueError, OverflowError):
             offered = check.floats("candidates", candidates, (None,) * (axes - 1) + (self._dimension,))
-        offered += 0.0  # one zero only: features that are equal are the same item
         shape = offered.shape
         if len(shape) != axes or shape[-1] != self._dimension or 0 in shape:
             wanted = f"(K, {self._dimension}) with K >= 1" if axes == 2 else f"(n, K, {self._dimension}) with n, K >= 1"

@@ -110,7 +110,7 @@ def design(offers: Floats, rounds: Integers, catalogue: int | None = None) -> De
         offers, rounds = np.eye(dimension), np.arange(dimension)
     groups = [offers[rounds == number] for number in np.unique(rounds)]
     mean_count = len(offers) / len(groups)
-    keys = [{row.tobytes() for row in group} for group in groups]
+    keys = [{row.tobytes() for row in group + 0.0} for group in groups]  # + 0.0: there is one zero
     distinct = len(set().union(*keys))
     turnover = 1.0
     if len(groups) > 1:

@@ -118,7 +118,9 @@ def place_of(items: Floats, slots: Integers, known: int, most: int, features: Fl
     words = features.view(np.uint64)
     key = np.uint64(0xCBF29CE484222325)
     for j in range(d):
-        key = (key ^ words[j]) * np.uint64(0x100000001B3)
+        if features[j] != 0.0:  # whatever the sign of a zero
+            key ^= words[j]
+        key *= np.uint64(0x100000001B3)
         key ^= key >> np.uint64(29)
     size = np.uint64(slots.shape[0])
     slot = np.int64(key % size)
