@@ -126,11 +126,11 @@ def run_one(
         seconds += time.thread_time() - started
         played = until
         if played < rounds:  # a public moment, at which the policy plans on
+            shorter, policy = policy, policy.extended(state.learner)
             worry = policy.worry(state.learner)
-            if worry is not None and worries is not None and policy not in worries:  # once for all seeds
-                worries.add(policy)
+            if worry is not None and worries is not None and shorter not in worries:  # once for all seeds
+                worries.add(shorter)
                 warnings.warn(worry, check.LittleToLearnWarning, stacklevel=2)
-            policy = policy.extended(state.learner)
             state = policy.carried(policy.start(policy.noise_tables([seed])[0]), state)
     reward, regret, best, random, longest = totals.tolist()
     check.expect(longest <= 1 + 1e-9, "|features|^2", longest, f"<= 1 in {environment.name}: a guarantee rests on it")

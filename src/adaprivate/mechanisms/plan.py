@@ -126,6 +126,14 @@ class Epoch(NamedTuple):
     strategy: Strategy
 
 
+def encoder_of(batches: int, epochs: Sequence[Epoch]) -> Floats:
+    """C of these epochs' batches, its columns of norm 1 at most."""
+    C = np.zeros((batches, batches))
+    for first, last, strategy in epochs:
+        C[first:last, first:last] = strategy.matrix() / strategy.sensitivity()
+    return C
+
+
 @dataclass(frozen=True, kw_only=True)
 class BatchPlan(Plan):
     """Sums of (reward - centre) x features over batches, released with noise when their last round is counted.
@@ -268,10 +276,7 @@ class BatchPlan(Plan):
 
     def encoder(self) -> Floats:
         """C of all batches, its columns of norm 1 at most: how their sums enter rows."""
-        C = np.zeros((len(self.ends), len(self.ends)))
-        for first, last, strategy in self.epochs:
-            C[first:last, first:last] = strategy.matrix() / strategy.sensitivity()
-        return C
+        return encoder_of(len(self.ends), self.epochs)
 
     def book(self, source: Noise) -> SumBook:
         """An empty book with this source of noise."""

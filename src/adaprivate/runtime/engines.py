@@ -42,6 +42,11 @@ class Engine(ABC):
     def state(self) -> Any:
         """The compiled state: with exact noise the learner's, which is public; simulated, everything."""
 
+    @property
+    def known(self) -> Any:
+        """The learner's part of it: public."""
+        return getattr(self.state, "learner", self.state)
+
     def arrived(self, reward: float) -> float:
         """What may wait for its round in place of this reward."""
         return reward
@@ -69,9 +74,8 @@ class Engine(ABC):
 
     def unmake(self) -> None:
         """The last choice is no decision: forget that it is open."""
-        learner = getattr(self.state, "learner", self.state)
-        if "open" in (learner.scalars.dtype.names or ()):
-            learner.scalars["open"] -= 1
+        if "open" in (self.known.scalars.dtype.names or ()):
+            self.known.scalars["open"] -= 1
 
     @property
     @abstractmethod

@@ -332,8 +332,9 @@ class Policy(Kept):
         """Plan further: a public moment."""
         worry = None
         if self._planned == self.settings.planned:  # else an interruption came after this step
-            worry = self.settings.worry(getattr(self.state, "learner", self.state))
+            before = self._engine.known
             self._engine.extend()
+            worry = self.settings.worry(before)
         self._look_ahead()
         if worry is not None:
             warnings.warn(worry, check.LittleToLearnWarning, stacklevel=6)

@@ -60,6 +60,18 @@ def simulated_sums(plan: BatchPlan, noise: Floats) -> SimulatedSums:
 
 
 @kernel
+def whitened_square(whitener: Floats, event: Floats) -> float:
+    """The squared norm of an event where the noise is round."""
+    square = 0.0
+    for i in range(event.shape[0]):
+        total = 0.0
+        for j in range(event.shape[0]):
+            total += whitener[i, j] * event[j]
+        square += total * total
+    return square
+
+
+@kernel
 def fill_event(features: Floats, whitener: Floats, event: Floats) -> float:
     """The features, then 1 if there is room; returns by how much they must shrink to fit where the noise is round."""
     d, size = features.shape[0], event.shape[0]
@@ -69,12 +81,7 @@ def fill_event(features: Floats, whitener: Floats, event: Floats) -> float:
         event[d] = 1.0
     if whitener.shape[0] == 0:
         return 1.0
-    square = 0.0
-    for i in range(size):
-        total = 0.0
-        for j in range(size):
-            total += whitener[i, j] * event[j]
-        square += total * total
+    square = whitened_square(whitener, event)
     return 1.0 / math.sqrt(square) if square > 1.0 else 1.0
 
 
@@ -96,12 +103,7 @@ def fill_direction(features: Floats, whitener: Floats, event: Floats, direction:
     reach = d
     if whitener.shape[0] > 0:
         reach = size
-        square = 0.0
-        for i in range(size):
-            total = 0.0
-            for j in range(size):
-                total += whitener[i, j] * event[j]
-            square += total * total
+        square = whitened_square(whitener, event)
     if square > 0.0:
         scale = 1.0 / math.sqrt(square)
         for j in range(reach):

@@ -82,14 +82,15 @@ def linear_state(
 
 @kernel
 def rotate(root: Floats, vector: Floats, out: Floats) -> None:
-    """out = S' vector."""
-    d = vector.shape[0]
-    for j in range(d):
-        out[j] = 0.0
+    """out = S' vector, the vector followed by 1 if there is room for an intercept."""
+    d, size = vector.shape[0], out.shape[0]
+    for j in range(size):
+        out[j] = root[d, j] if size > d else 0.0
     for i in range(d):
         x = vector[i]
-        for j in range(d):
-            out[j] += root[i, j] * x
+        if x != 0.0:
+            for j in range(size):
+                out[j] += root[i, j] * x
 
 
 @kernel
@@ -102,19 +103,24 @@ def dot(a: Floats, b: Floats) -> float:
 
 
 @kernel
-def widen(root: Floats, phi: Floats, features: Floats) -> float:
-    """Add x x' to A; returns 1 + x' A^-1 x and leaves S' x, both before the change, the latter in ``phi``."""
-    d = features.shape[0]
-    rotate(root, features, phi)
-    grown = 1.0 + dot(phi, phi)
-    gain = 1.0 / (grown + math.sqrt(grown))
-    for i in range(d):
+def narrow(root: Floats, phi: Floats, gain: float) -> None:
+    """S <- S (I - gain phi phi')."""
+    size = phi.shape[0]
+    for i in range(size):
         pull = 0.0
-        for j in range(d):
+        for j in range(size):
             pull += root[i, j] * phi[j]
         pull *= gain
-        for j in range(d):
+        for j in range(size):
             root[i, j] -= pull * phi[j]
+
+
+@kernel
+def widen(root: Floats, phi: Floats, features: Floats) -> float:
+    """Add x x' to A; returns 1 + x' A^-1 x and leaves S' x, both before the change, the latter in ``phi``."""
+    rotate(root, features, phi)
+    grown = 1.0 + dot(phi, phi)
+    narrow(root, phi, 1.0 / (grown + math.sqrt(grown)))
     return grown
 
 
@@ -123,9 +129,16 @@ def absorb(root: Floats, w: Floats, phi: Floats, features: Floats) -> float:
     """Add x x' to A and keep w = S' b; returns 1 / sqrt(1 + x' A^-1 x) and leaves S' x, before the change, in ``phi``."""
     grown = widen(root, phi, features)
     along = 1.0 / (grown + math.sqrt(grown)) * dot(phi, w)
-    for j in range(features.shape[0]):
+    for j in range(w.shape[0]):
         w[j] -= along * phi[j]
     return 1.0 / math.sqrt(grown)
+
+
+@kernel
+def credit(w: Floats, phi: Floats, weight: float) -> None:
+    """Add weight x to b, after :func:`absorb`; the weight includes its shrink: S' x is now what it was times that."""
+    for j in range(w.shape[0]):
+        w[j] += weight * phi[j]
 
 
 @kernel
@@ -250,9 +263,7 @@ def _read_running_sum(state: LinearState, released: Floats) -> None:
 @reads.of(OnlineOptimisticState)
 def _read_reward(state: LinearState, released: Floats) -> None:
     s = state.scalars[0]
-    weight = released[0] * s.shrink  # S' x after the round's row is S' x before it, times the shrink
-    for j in range(state.coordinates.shape[0]):
-        state.coordinates[j] += weight * state.rotated[j]
+    credit(state.coordinates, state.rotated, released[0] * s.shrink)
     s.batch += 1
 
 

@@ -17,8 +17,11 @@ from adaprivate.privacy import Guarantee
 State = TypeVar("State", bound=tuple[Any, ...])
 
 
-PLANNED = ("noise", "ends", "encoder", "decoder", "influence", "relevance", "drift", "row_covariance", "plan")
-"""The fields of states that a plan fills in for all its batches."""
+PLANNED = (
+    *("noise", "ends", "encoder", "decoder", "influence", "relevance", "drift", "row_covariance", "plan"),
+    *("offers", "offered_in"),
+)
+"""The fields of states that are a plan's own: what it fills in for all its batches, and what it still looks at."""
 
 
 def grown(longer: Any, state: Any) -> Any:
@@ -87,7 +90,7 @@ class PolicySettings:
         return released
 
     def worry(self, learner: Any) -> str | None:
-        """What to warn of before planning on: public."""
+        """What to warn of, the learner having planned on to these settings from this state: public."""
         return None
 
     def route(self, learner: Any) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def design(offers: Floats, rounds: Integers, catalogue: int | None = None) -> De
     length = float((offers * offers).sum(axis=1).mean())
     items = _items(len(offers), distinct) if catalogue is None else float(catalogue)
     if blocks:
-        products = (offers.reshape(len(offers), -1) @ offers.T) ** 2
+        products = (offers @ offers.T) ** 2
         apart = rounds[:, None] != rounds
         same_block = (nonzero.astype(float) @ nonzero.T.astype(float)) > 0
         pairs = products[apart & same_block]
@@ -141,9 +141,8 @@ def design(offers: Floats, rounds: Integers, catalogue: int | None = None) -> De
         values = np.linalg.eigvalsh(covariance)
         square = float((values**2).sum())
         effective = spread**2 / square if square > 0 else 1.0
-        known = freedom if math.isinf(items) else min(freedom, items)
-        if math.isinf(items) or items > freedom:
-            effective = 1 / max(1 / effective - 1 / known, 1 / dimension)
+        if items > freedom:
+            effective = 1 / max(1 / effective - 1 / freedom, 1 / dimension)
         effective = float(np.clip(effective, 1.0, dimension))
         spectrum = _flattened(values, effective)
     return Design(dimension, mean_count, items, turnover, blocks, tuple(spectrum.tolist()), spread, length, effective)

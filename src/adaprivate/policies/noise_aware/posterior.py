@@ -18,33 +18,7 @@ import numpy as np
 
 from adaprivate.check import Floats
 from adaprivate.compiled import kernel, routine
-
-
-@kernel
-def rotate_extended(root: Floats, features: Floats, out: Floats) -> None:
-    """out = S'e, e the features followed by 1 if there is an intercept."""
-    d = features.shape[0]
-    size = out.shape[0]
-    for j in range(size):
-        out[j] = root[d, j] if size > d else 0.0
-    for i in range(d):
-        x = features[i]
-        if x != 0.0:
-            for j in range(size):
-                out[j] += root[i, j] * x
-
-
-@kernel
-def project(root: Floats, event: Floats, out: Floats) -> None:
-    """out = S'e."""
-    size = out.shape[0]
-    for j in range(size):
-        out[j] = 0.0
-    for i in range(size):
-        x = event[i]
-        if x != 0.0:
-            for j in range(size):
-                out[j] += root[i, j] * x
+from adaprivate.policies.core.linear import dot, narrow, rotate
 
 
 @routine
@@ -200,14 +174,8 @@ def settle(
 def tell(root: Floats, w: Floats, mean: Floats, phi: Floats, event: Floats, strength: float, value: float) -> None:
     """Learn that theta'e is ``value``, with this precision; ``phi`` is scratch."""
     size = w.shape[0]
-    project(root, event, phi)
-    square = 0.0
-    along = 0.0
-    expected = 0.0
-    for j in range(size):
-        square += phi[j] * phi[j]
-        along += phi[j] * w[j]
-        expected += event[j] * mean[j]
+    rotate(root, event, phi)
+    square, along, expected = dot(phi, phi), dot(phi, w), dot(event, mean)
     grown = 1.0 + strength * square
     gain = strength / (grown + math.sqrt(grown))  # S <- S (I - gain phi phi')
     step = strength * (value - expected) / grown
@@ -227,22 +195,11 @@ def tell(root: Floats, w: Floats, mean: Floats, phi: Floats, event: Floats, stre
 @kernel
 def foresee(root: Floats, w: Floats, phi: Floats, event: Floats, strength: float) -> None:
     """Shrink the covariance that choices explore by as this event's reward will, once released; the mean stays."""
-    size = w.shape[0]
-    project(root, event, phi)
-    square = 0.0
-    along = 0.0
-    for j in range(size):
-        square += phi[j] * phi[j]
-        along += phi[j] * w[j]
+    rotate(root, event, phi)
+    square, along = dot(phi, phi), dot(phi, w)
     grown = 1.0 + strength * square
     gain = strength / (grown + math.sqrt(grown))
-    for i in range(size):
-        pull = 0.0
-        for j in range(size):
-            pull += root[i, j] * phi[j]
-        pull *= gain
-        for j in range(size):
-            root[i, j] -= pull * phi[j]
+    narrow(root, phi, gain)
     stretch = along * gain / (1.0 - gain * square)
-    for j in range(size):
+    for j in range(w.shape[0]):
         w[j] += stretch * phi[j]

@@ -14,7 +14,7 @@ from adaprivate import mechanisms
 from adaprivate.check import Floats, Integers
 from adaprivate.mechanisms import Strategy
 from adaprivate.mechanisms.informative import LARGEST, Informative, Reader
-from adaprivate.mechanisms.plan import Epoch
+from adaprivate.mechanisms.plan import Epoch, encoder_of
 
 MOST_BATCHES = 2048
 
@@ -104,10 +104,7 @@ class Rows:
     @cached_property
     def encoder(self) -> Floats:
         """C of all batches, its columns of norm 1 at most."""
-        C = np.zeros((len(self.ends), len(self.ends)))
-        for first, last, strategy in self.epochs:
-            C[first:last, first:last] = strategy.matrix() / strategy.sensitivity()
-        return C
+        return encoder_of(len(self.ends), self.epochs)
 
     @cached_property
     def tables(self) -> Tables:

@@ -320,13 +320,10 @@ class NoiseAwareSettings(PolicySettings):
         return design(learner.offers[:count], learner.offered_in[:count], items)
 
     def worry(self, learner: NoiseAwareState) -> str | None:
-        if self.choice is not None:
+        if self.choice is None or not learner.offers.size or self.choice.forecast >= LITTLE:
             return None
         seen = self._design(learner)
-        forecast = choose(seen, self.outlook, self.channels, self.ridge).forecast
-        if forecast >= LITTLE:
-            return None
-        return little_to_learn(seen, self.outlook, self.channels, forecast, self._gaussian_variance)
+        return little_to_learn(seen, self.outlook, self.channels, self.choice.forecast, self._gaussian_variance)
 
     def _choose(self, learner: NoiseAwareState) -> Choice:
         seen = self._design(learner)

@@ -30,10 +30,6 @@ MOST_OFFERS = 480
 MOST_ITEMS = 4096
 STREAM = 8
 """The numbers that start a stream, in a table of noise."""
-ITEM_FIELDS = ("items", "slots", "waiting", "told")
-OFFER_FIELDS = ("offers", "offered_in")
-PLANNED = ("decoder", "influence", "relevance", "drift", "row_covariance", "plan")
-"""The fields of a learner that its plan fills in."""
 
 
 def _route(settings: NoiseAwareSettings) -> tuple[int, int]:
@@ -184,13 +180,7 @@ def carried(settings: NoiseAwareSettings, fresh: Any, state: Any) -> Any:
         begins = max(int(public.plan["first"][0]), int(public.scalars["round"][0]))
         private.sums.scalars["round"] = begins  # rounds of sums are those of all
         return Channelled(public, private)
-    kept = fresh._asdict()
-    for field, new in kept.items():
-        old = getattr(state, field)
-        unused = field in ITEM_FIELDS and not old.size  # there is room for items once they are chosen
-        if field not in (*PLANNED, *OFFER_FIELDS) and not unused:
-            new[tuple(slice(length) for length in old.shape)] = old
-    found = NoiseAwareState(**kept)
+    found: NoiseAwareState = grown(fresh, state)
     if settings.choice is not None and state.offers.size:  # by a prior that was chosen just now
         settle_again(found)
         found.scalars["width"] = settings.exploration.start

@@ -15,9 +15,9 @@ from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, entry, kernel
 from adaprivate.policies.core.books import fill_direction
 from adaprivate.policies.core.dispatch import counts, reads, selects
-from adaprivate.policies.core.linear import highest, sample_parameter
+from adaprivate.policies.core.linear import highest, most_optimistic, sample_parameter
 from adaprivate.policies.core.propensities import Propensities, certain, gaussian_best, propensities_of
-from adaprivate.policies.noise_aware.posterior import add_rows, foresee, rotate_extended, settle, tell, variance_by
+from adaprivate.policies.noise_aware.posterior import add_rows, foresee, settle, tell, variance_by
 
 FLIP, GAUSSIAN, ITEMS = 0, 1, 2
 CHANNELS = ("flip", "gaussian", "items")
@@ -172,21 +172,7 @@ def _select(state: NoiseAwareState, candidates: Floats, rng: Streams) -> int:
         return highest(candidates, theta)
     if rule == GREEDY:
         return highest(candidates, state.mean)
-    phi, w, width = state.rotated, state.coordinates, s.width
-    best = 0
-    top = 0.0
-    for a in range(candidates.shape[0]):
-        rotate_extended(state.root, candidates[a], phi)
-        mean = 0.0
-        square = 0.0
-        for j in range(w.shape[0]):
-            mean += phi[j] * w[j]
-            square += phi[j] * phi[j]
-        score = mean + width * math.sqrt(square)
-        if a == 0 or score > top + 1e-12 * (1.0 + abs(top)):  # the first among equals, up to rounding
-            top = score
-            best = a
-    return best
+    return most_optimistic(state.root, state.coordinates, s.width, state.rotated, candidates)
 
 
 @kernel

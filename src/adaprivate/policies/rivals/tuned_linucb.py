@@ -21,10 +21,10 @@ import numpy as np
 
 from adaprivate import check
 from adaprivate.check import Floats
-from adaprivate.compiled import Record, Streams, kernel, record
+from adaprivate.compiled import Record, Streams, record
 from adaprivate.policies.core.books import clear_rewards
 from adaprivate.policies.core.dispatch import Split, counts, reads, selects
-from adaprivate.policies.core.linear import absorb, dot, rotate
+from adaprivate.policies.core.linear import absorb, credit, most_optimistic
 from adaprivate.policies.core.propensities import certain, propensities_of
 from adaprivate.policies.core.settings import PolicySettings
 
@@ -38,45 +38,27 @@ class InterceptState(NamedTuple):
     """w = S' b."""
     rotated: Floats
     """The last S' (x, 1), or scratch."""
-    event: Floats
-    """Room for (x, 1); its last entry stays 1."""
     scalars: Record
     """``alpha``; ``shrink``, that of S' (x, 1) by the last row; ``round``, rounds seen."""
-
-
-@kernel
-def _fill(event: Floats, features: Floats) -> None:
-    for j in range(features.shape[0]):
-        event[j] = features[j]
 
 
 @selects.of(InterceptState)
 def _select(state: InterceptState, candidates: Floats, rng: Streams) -> int:
     s = state.scalars[0]
     width = s.alpha * math.sqrt(math.log1p(s.round / candidates.shape[1]))
-    best, top = 0, 0.0
-    for a in range(candidates.shape[0]):
-        _fill(state.event, candidates[a])
-        rotate(state.root, state.event, state.rotated)
-        score = dot(state.rotated, state.coordinates) + width * math.sqrt(dot(state.rotated, state.rotated))
-        if a == 0 or score > top + 1e-12 * (1.0 + abs(top)):
-            best, top = a, score
-    return best
+    return most_optimistic(state.root, state.coordinates, width, state.rotated, candidates)
 
 
 @counts.of(InterceptState)
 def _counted(state: InterceptState, features: Floats) -> None:
-    _fill(state.event, features)
     s = state.scalars[0]
-    s.shrink = absorb(state.root, state.coordinates, state.rotated, state.event)
+    s.shrink = absorb(state.root, state.coordinates, state.rotated, features)
     s.round += 1
 
 
 @reads.of(InterceptState)
 def _read(state: InterceptState, released: Floats) -> None:
-    weight = released[0] * state.scalars[0].shrink  # S' x after the round's row is S' x before it, times the shrink
-    for j in range(state.coordinates.shape[0]):
-        state.coordinates[j] += weight * state.rotated[j]
+    credit(state.coordinates, state.rotated, released[0] * state.scalars[0].shrink)
 
 
 propensities_of(InterceptState)(certain)
@@ -115,7 +97,6 @@ class TunedLinUCBSettings(PolicySettings):
             root=np.diag(1 / np.sqrt(precision)),
             coordinates=np.zeros(size),
             rotated=np.zeros(size),
-            event=np.ones(size),
             scalars=record(alpha=float(self.alpha), shrink=1.0, round=0),
         )
 
