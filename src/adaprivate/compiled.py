@@ -83,15 +83,19 @@ def _tell_apart(state: type) -> None:
 class Dispatch:
     """A function that compiled code calls without knowing which: each state type brings its own.
 
-    ``Dispatch(stub)`` is made once per function; ``@dispatch.of(State)`` registers the one for a state type.
+    ``Dispatch(stub)`` is made once per function; ``@dispatch.of(State)`` registers the one for a state type. ``otherwise``:
+    the one for types that bring none.
     """
 
-    def __init__(self, stub: Callable[..., Any]) -> None:
+    def __init__(self, stub: Callable[..., Any], otherwise: Callable[..., Any] | None = None) -> None:
         self.known: dict[type, Callable[..., Any]] = {}
         code_cache.dispatched[stub] = self.known
         names = stub.__code__.co_varnames[: stub.__code__.co_argcount]
         namespace: dict[str, Any] = {"known": self.known}
-        source = f"def choose({', '.join(names)}):\n    return known.get(getattr({names[0]}, 'instance_class', None))\n"
+        if otherwise is not None:
+            self.of(object)(otherwise)
+        found = f"known.get(getattr({names[0]}, 'instance_class', None), known.get(object))"
+        source = f"def choose({', '.join(names)}):\n    return {found}\n"
         exec(source, namespace)  # numba wants a typing function with the stub's own argument names
         options = {"nogil": True, "forceinline": True, "fastmath": _FAST, "error_model": "numpy"}
         numba.extending.overload(stub, jit_options=options)(namespace["choose"])
@@ -99,7 +103,8 @@ class Dispatch:
     def of(self, state: type) -> Callable[[Function], Function]:
         """Register the function for this state type."""
 
-        _tell_apart(state)
+        if state is not object:
+            _tell_apart(state)
 
         def register(function: Function) -> Function:
             bare = FunctionType(

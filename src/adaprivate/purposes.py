@@ -20,6 +20,8 @@ class Purpose(IntEnum):
     """A policy's own sampling: the normal numbers."""
     CHOICE = 4
     """A policy's other random choices: the uniform numbers."""
+    VISITS = 5
+    """Which people come, where they change nothing else."""
     NOISE = 10
     """Privacy noise on rewards."""
     DESIGN_NOISE = 11

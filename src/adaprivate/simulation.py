@@ -25,9 +25,9 @@ from adaprivate import policies as policy_registry
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, borrowed, bound, entry, streams
 from adaprivate.environments import Environment
-from adaprivate.environments.protocol import draw
+from adaprivate.environments.protocol import draw, visitor
 from adaprivate.policies import Settings
-from adaprivate.policies.core.dispatch import select, update
+from adaprivate.policies.core.dispatch import select, update, visit
 from adaprivate.purposes import Purpose
 
 policy_options = policy_registry.options
@@ -81,6 +81,7 @@ def episode(
             square += features[j] * features[j]
         if square > longest:
             longest = square
+        visit(policy, visitor(place, t))
         update(policy, features, rewards[chosen], own_streams)
         if (t + 1) * steps >= (step + 1) * rounds:
             curve[step] = regret

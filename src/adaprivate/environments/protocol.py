@@ -16,4 +16,14 @@ def draw(world: Any, round_index: int, candidates: Floats, means: Floats, reward
     raise TypeError(f"{type(world).__name__} has no compiled draw")
 
 
+def visitor(world: Any, round_index: int) -> int:
+    """Who comes in the round just drawn, as a number; -1 in a world that tells nobody apart. Asked once a round."""
+    raise TypeError(f"{type(world).__name__} has no compiled visitor")
+
+
+def _nobody(world: Any, round_index: int) -> int:
+    return -1
+
+
 draws = Dispatch(draw)
+visitors = Dispatch(visitor, _nobody)

@@ -18,7 +18,7 @@ from adaprivate.check import Array, Floats
 from adaprivate.compiled import Streams, below
 from adaprivate.data.dp_svd import CALIBRATIONS, dp_svd, feature_guarantee
 from adaprivate.data.features import SCALINGS, rating_matrix, scaled, truncated_svd
-from adaprivate.environments.protocol import draws
+from adaprivate.environments.protocol import draws, visitors
 from adaprivate.mechanisms.noise import SimulatedReplicas
 from adaprivate.privacy import Guarantee
 from adaprivate.purposes import Purpose
@@ -39,7 +39,7 @@ class RatedWorld(NamedTuple):
     likes: npt.NDArray[np.int8]
     """... and liked those that are 1 here."""
     chosen: npt.NDArray[np.int64]
-    """Scratch: this round's candidates, as places in ``rated``."""
+    """Scratch: this round's candidates, as places in ``rated``, then who came."""
 
 
 @draws.of(RatedWorld)
@@ -64,6 +64,12 @@ def _draw(world: RatedWorld, round_index: int, candidates: Floats, means: Floats
                 candidates[a, j] *= world.people[person, j]
         means[a] = world.likes[place]
         rewards[a] = means[a]
+    world.chosen[candidates.shape[0]] = person
+
+
+@visitors.of(RatedWorld)
+def _visitor(world: RatedWorld, round_index: int) -> int:
+    return int(world.chosen[world.chosen.shape[0] - 1])
 
 
 class Split(NamedTuple):
@@ -155,7 +161,7 @@ class RecordedRatings:
         found = _prepared(self, self.path(), seed if self.features == "dp-svd" else 0).world
         fewest = int(np.diff(found.starts).min())
         check.expect(self.candidates <= fewest, "candidates", self.candidates, f"<= {fewest}, the items each person rated")
-        return found._replace(chosen=np.zeros(self.candidates, np.int64))
+        return found._replace(chosen=np.zeros(self.candidates + 1, np.int64))
 
 
 @lru_cache(maxsize=128)

@@ -2,7 +2,8 @@
 
 Options make others of it: ``arms`` equal to ``candidates`` offers the same set every round, in another order; ``arms=0``
 new feature vectors every round; ``features="one-hot"`` as many unrelated arms as dimensions; ``base_rate=0.03`` rare
-clicks; ``norms=0.2`` or ``norms=(0.05, 1)`` other lengths; ``decay`` a spectrum that falls off.
+clicks; ``norms=0.2`` or ``norms=(0.05, 1)`` other lengths; ``decay`` a spectrum that falls off; ``people=2000`` that many
+who return, ``visits`` how.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from scipy.special import expit, logit
 from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, below, kernel, normals, uniform
+from adaprivate.environments.people import PeopledWorld, check_people, peopled
 from adaprivate.environments.protocol import draws
 
 LINKS = ("logistic", "linear")
@@ -109,6 +111,8 @@ class Synthetic:
     ``base_rate``: the mean reward of random play; it chooses the offset (logistic link).
     ``norms``: one length of all features, or the least and largest of lengths drawn evenly between; theta is divided by
     their root mean square, so that rewards differ as much as those of unit-norm arms.
+    ``people``: so many come again and again, ``visits`` in {uniform, zipf, sessions}; their tastes are alike. 0: nobody is
+    told apart.
     """
 
     name: ClassVar[str] = "synthetic"
@@ -123,6 +127,8 @@ class Synthetic:
     base_rate: float | None = None
     norms: tuple[float, float] = (1.0, 1.0)
     features: str = "random"
+    people: int = 0
+    visits: str = "uniform"
 
     def __post_init__(self) -> None:
         check.whole("dimension", self.dimension, at_least=1)
@@ -133,6 +139,7 @@ class Synthetic:
         check.real("signal", self.signal, above=0)
         check.real("offset", self.offset)
         check.real("decay", self.decay, at_least=0)
+        check_people(self.people, self.visits)
         if np.ndim(self.norms) == 0:
             object.__setattr__(self, "norms", (self.norms, self.norms))
         low, high = check.floats("norms", self.norms, (2,)).tolist()
@@ -155,8 +162,12 @@ class Synthetic:
         low, high = self.norms
         return math.sqrt((low * low + low * high + high * high) / 3)
 
-    def world(self, seed: int) -> ArmsWorld | FreshWorld:
+    def world(self, seed: int) -> ArmsWorld | FreshWorld | PeopledWorld:
         """The world of this seed."""
+        found: ArmsWorld | FreshWorld | PeopledWorld = peopled(self._place(seed), self.people, self.visits, seed)
+        return found
+
+    def _place(self, seed: int) -> ArmsWorld | FreshWorld:
         rng = np.random.default_rng([seed, 0])
         theta = rng.standard_normal(self.dimension)
         theta *= self.signal / self._typical / np.linalg.norm(theta)
@@ -205,4 +216,5 @@ EXAMPLES = (
     Synthetic(dimension=4, arms=6, candidates=6, base_rate=0.9),
     Synthetic(dimension=6, arms=6, candidates=3, features="one-hot"),
     Synthetic(dimension=5, arms=0, candidates=4, norms=(0.05, 1.0), decay=0.5),
+    Synthetic(dimension=4, arms=20, candidates=3, people=30, visits="zipf"),
 )

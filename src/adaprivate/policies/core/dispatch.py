@@ -37,11 +37,21 @@ def collect(book: Any, features: Floats, reward: float, rng: Streams) -> bool:
     raise TypeError(f"{type(book).__name__} has no compiled collect")
 
 
+def visit(state: Any, person: int) -> None:
+    """The next event to be counted is of this person, by a number of theirs; -1: nobody is told apart."""
+    raise TypeError(f"{type(state).__name__} has no compiled visit")
+
+
+def _any_visit(state: Any, person: int) -> None:
+    return
+
+
 selects = Dispatch(select)
 updates = Dispatch(update)
 counts = Dispatch(counted)
 reads = Dispatch(read)
 collects = Dispatch(collect)
+visits = Dispatch(visit, _any_visit)
 
 
 class Split(NamedTuple):
@@ -54,6 +64,12 @@ class Split(NamedTuple):
 @selects.of(Split)
 def _select(state: Split, candidates: Floats, rng: Streams) -> int:
     return select(state.learner, candidates, rng)
+
+
+@visits.of(Split)
+def _visit(state: Split, person: int) -> None:
+    visit(state.learner, person)
+    visit(state.book, person)
 
 
 @updates.of(Split)
