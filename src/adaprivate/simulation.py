@@ -25,7 +25,7 @@ from adaprivate import policies as policy_registry
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, borrowed, bound, entry, streams
 from adaprivate.environments import Environment
-from adaprivate.environments.protocol import draw, visitor
+from adaprivate.environments.protocol import draw, visitor, visitors
 from adaprivate.policies import Settings
 from adaprivate.policies.core.dispatch import select, update, visit
 from adaprivate.purposes import Purpose
@@ -176,6 +176,9 @@ def run_all(
             environment.name,
             f"to offer the same arms every round, as bernoulli-arms does: {policy.name} needs that",
         )
+        unit = getattr(getattr(policy, "plan", None), "unit", None)
+        told_apart = not getattr(unit, "needs_user", False) or type(environment.world(0)) in visitors.known
+        check.expect(told_apart, "environment", environment.name, "to tell people apart, as synthetic does with people=2000")
         _compile(policy, environment)
     jobs = check.whole("jobs", jobs if jobs is not None else os.cpu_count() or 1, at_least=1)
     size = max(1, min(CHUNK, len(seeds) * len(chosen) // (4 * jobs)))

@@ -16,6 +16,7 @@ from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.mechanisms import packing
 from adaprivate.mechanisms.arm_sampler import ArmSampler
+from adaprivate.mechanisms.ledger import VECTOR_BITS
 from adaprivate.mechanisms.noise import Noise
 from adaprivate.mechanisms.units.base import Event
 
@@ -84,6 +85,15 @@ class Book(ABC):
     def close(self) -> tuple[Release, Self]:
         """The release of the batch that is due, and the book after it. This one stays as it is: discard it."""
 
+    def weigh(self, number: int, person: int, features: Floats) -> Floats:
+        """What a visit of this person in round ``number`` is weighted with, where that depends on who comes: public."""
+        raise check.InputError(f"Expected a plan that protects people, not {type(self.plan).__name__}.")
+
+    @property
+    def people(self) -> dict[str, int]:
+        """How many people came, and how many of their visits were counted or found no share left: public."""
+        raise check.InputError(f"Expected a plan that protects people, not {type(self.plan).__name__}.")
+
     def _expect_due(self) -> None:
         check.expect(self.due, "round", self.round, f"to complete batch {self.batch}")
 
@@ -123,7 +133,7 @@ class SumBook(Book):
 
     def __init__(self, plan: BatchPlan, source: Noise) -> None:
         self.plan, self.source = plan, source
-        self._collector = plan.collector(source)
+        self._collector: Any = plan.collector(source)
         self._stream: Any = None
         """The mechanism's state within this epoch; None before its first batch."""
 
@@ -160,8 +170,16 @@ class SumBook(Book):
         check.expect(self.plan.goes_on_in(plan), "plan", "another one", "to begin like the plan so far, and pay as it does")
         after: Self = plan.book(self.source)  # type: ignore[assignment]
         after.round, after.batch, after._stream = self.round, self.batch, self._stream
-        after._collector.restore(self._collector.state())
+        after._collector.go_on(self._collector)
         return after
+
+    def weigh(self, number: int, person: int, features: Floats) -> Floats:
+        weighed: Floats = self._collector.weigh(number, person, self.plan.event(features)) * 2.0**-VECTOR_BITS
+        return weighed if self.plan.shape is None else np.asarray(self.plan.shape.root @ weighed)
+
+    @property
+    def people(self) -> dict[str, int]:
+        return self._collector.people.counts()
 
     def _parts(self) -> dict[str, Any]:
         return {"collector": self._collector.state(), "stream": self._stream}

@@ -17,7 +17,8 @@ from typing import Any, Self
 import numpy as np
 
 from adaprivate import check, privacy
-from adaprivate.mechanisms import packing
+from adaprivate.check import Floats
+from adaprivate.mechanisms import packing, units
 from adaprivate.mechanisms.book import Book, Release, SumBook, Told
 from adaprivate.mechanisms.laws import GaussianLaw
 from adaprivate.mechanisms.laws.base import rounded
@@ -25,7 +26,7 @@ from adaprivate.mechanisms.laws.discrete_laplace import DiscreteLaplace
 from adaprivate.mechanisms.laws.randomised_response import RandomisedResponse
 from adaprivate.mechanisms.noise import Noise, Secure, expect_fine_grid
 from adaprivate.mechanisms.plan import BatchPlan, Plan, plan_from_bytes
-from adaprivate.mechanisms.units import Event, EventUnit
+from adaprivate.mechanisms.units import Event, EventUnit, Unit
 from adaprivate.privacy import EitherPrice, Guarantee, Participation, Price, PurePrice
 
 FLIP, ITEMS, GAUSSIAN = "flip", "items", "gaussian"
@@ -41,7 +42,7 @@ class ChannelPlan(Plan):
     ``epsilon``: what a flip or a block costs, with no delta. ``noise_multiplier``: of the Gaussian sums; ``sums``: these,
     once planned; ``first``: the round from which events may enter them (their ``ends`` count rounds from 0).
     ``centre``: taken off every reward. ``local``: rewards arrive as bits flipped where they were born; flips only.
-    ``choice``: public numbers of whoever routes, kept along.
+    ``choice``: public numbers of whoever routes, kept along. ``unit``: whom it protects; people by sums alone.
     """
 
     epsilon: float
@@ -52,6 +53,7 @@ class ChannelPlan(Plan):
     first: int = 0
     local: bool = False
     choice: dict[str, Any] | None = None
+    unit: Unit = EventUnit()  # noqa: RUF009  # frozen and without state
 
     def __post_init__(self) -> None:
         check.kind("channels", self.channels, tuple)
@@ -67,14 +69,17 @@ class ChannelPlan(Plan):
         if GAUSSIAN in self.channels:
             check.probability("delta", self.delta)
             check.real("noise_multiplier", self.noise_multiplier, above=0)
+        alone = self.unit == EventUnit() or self.channels == (GAUSSIAN,)
+        check.expect(alone, "channels", self.channels, f"== ('gaussian',) for {self.unit.name}")
         check.expect(not self.local or self.channels == (FLIP,), "channels", self.channels, "== ('flip',) where local")
         if self.sums is not None:
             self._expect_sums(self.sums)
 
     def _expect_sums(self, sums: BatchPlan) -> None:
         check.expect(GAUSSIAN in self.channels, "channels", self.channels, "to include gaussian, for sums")
-        plain = sums.unit == EventUnit() and sums.law == GaussianLaw() and sums.sampling_rate == 1
-        check.expect(plain and not sums.decoded, "sums", "others", "to be rows of events with Gaussian noise, all of them")
+        plain = sums.unit == self.unit and sums.law == GaussianLaw() and sums.sampling_rate == 1
+        whose = "events" if self.unit == EventUnit() else self.unit.name
+        check.expect(plain and not sums.decoded, "sums", "others", f"to be rows of {whose} with Gaussian noise, all of them")
         same = (sums.centre, sums.noise_multiplier) == (self.centre, self.noise_multiplier)
         check.expect(same, "sums", "others", "to have this plan's centre and noise_multiplier")
         moments = (self.first, *sums.ends)
@@ -86,6 +91,7 @@ class ChannelPlan(Plan):
     @property
     def participation(self) -> Participation:
         base = privacy.channelled(local=self.local, gaussian=GAUSSIAN in self.channels)
+        base = base if self.unit == EventUnit() else self.unit.participation
         shaped = self.sums is not None and self.sums.catalogue
         return dataclasses.replace(base, conditions=(*base.conditions, "catalogue")) if shaped else base
 
@@ -93,7 +99,8 @@ class ChannelPlan(Plan):
         pure = PurePrice(self.epsilon)
         if GAUSSIAN not in self.channels:
             return pure
-        return EitherPrice((pure, GaussianLaw().price(self.noise_multiplier, self._slack if exact_noise else 0.0)))
+        sums = GaussianLaw().price(self.noise_multiplier, self._slack if exact_noise else 0.0, self.unit.attained)
+        return EitherPrice((pure, sums)) if self.unit == EventUnit() else sums
 
     @cached_property
     def _slack(self) -> float:
@@ -152,11 +159,13 @@ class ChannelPlan(Plan):
         """The whole plan: public."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         sums = None if self.sums is None else np.frombuffer(self.sums.to_bytes(), dtype=np.uint8)
-        return packing.to_bytes({"kind": "channels", **fields, "sums": sums})
+        unit = [self.unit.name, dataclasses.asdict(self.unit)]  # type: ignore[call-overload]
+        return packing.to_bytes({"kind": "channels", **fields, "sums": sums, "unit": unit})
 
 
 def restored_plan(stored: dict[str, Any]) -> ChannelPlan:
     """The plan of these stored fields."""
+    stored = {"unit": [EventUnit.name, {}], **stored}  # of old, it was not written
     known = {field.name for field in dataclasses.fields(ChannelPlan)}
     check.expect(known == stored.keys(), "data", "something else", "to be a plan of channels")
     sums = stored["sums"]
@@ -165,7 +174,9 @@ def restored_plan(stored: dict[str, Any]) -> ChannelPlan:
         sums = plan_from_bytes(sums.tobytes())
         check.kind("sums", sums, BatchPlan)
     check.kind("channels", stored["channels"], list)
-    return ChannelPlan(**{**stored, "channels": tuple(stored["channels"]), "sums": sums})
+    name, options = stored["unit"]
+    unit = units.named(name)(**options)
+    return ChannelPlan(**{**stored, "channels": tuple(stored["channels"]), "sums": sums, "unit": unit})
 
 
 class ChannelBook(Book):
@@ -228,6 +239,13 @@ class ChannelBook(Book):
             check.expect(started, "event.round", event.round, "to come after sums began, for gaussian")
             self._sums._enter(event)  # type: ignore[union-attr]
 
+    def weigh(self, number: int, person: int, features: Floats) -> Floats:
+        return super().weigh(number, person, features) if self._sums is None else self._sums.weigh(number, person, features)
+
+    @property
+    def people(self) -> dict[str, int]:
+        return super().people if self._sums is None else self._sums.people
+
     def close(self) -> tuple[Release, Self]:
         self._expect_due()
         after = self._under(self.plan, self._sums_copied())
@@ -272,7 +290,7 @@ class ChannelBook(Book):
         nothing was released, the events of their first batch included.
         """
         check.kind("plan", plan, ChannelPlan)
-        paid = ("epsilon", "delta", "nominal_epsilon", "centre", "local", "noise_multiplier")
+        paid = ("epsilon", "delta", "nominal_epsilon", "centre", "local", "noise_multiplier", "unit")
         for name in paid:
             one, other = getattr(self.plan, name), getattr(plan, name)
             check.expect(one == other, f"plan.{name}", other, f"== {one}, as so far")
@@ -296,7 +314,7 @@ class ChannelBook(Book):
                 return self._sums_now.extended(new)
             if self._sums.batch == 0 and _alike(old, new):
                 after = new.book(self.source)
-                after._collector.restore(self._sums._collector.state())
+                after._collector.go_on(self._sums._collector)
                 return after
         raise check.InputError("Expected plan.sums to go on as so far, or nothing to be released of them yet.")
 
@@ -346,8 +364,9 @@ class ChannelBook(Book):
         past, reached = sum(end < self.round for end in ends), sum(end <= self.round for end in ends)
         book.batch = check.whole("sums.batch", stored["batch"], at_least=past, at_most=reached)
         empty, held = book._collector.state(), stored["collector"]
-        fits = isinstance(held, np.ndarray) and held.dtype == empty.dtype
-        check.expect(fits, "collector", type(held).__name__, f"to hold {empty.dtype}")
+        if isinstance(empty, np.ndarray):
+            fits = isinstance(held, np.ndarray) and held.dtype == empty.dtype
+            check.expect(fits, "collector", type(held).__name__, f"to hold {empty.dtype}")
         book._restore(stored)
         step = 0 if book._stream is None else book._stream.step
         due = book.batch and book.batch - book.plan.epoch_of(book.batch - 1).first

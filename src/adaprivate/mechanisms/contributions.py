@@ -64,6 +64,10 @@ class EventCollector(Collector):
     def copy(self) -> Self:
         """One with the same contents that shares nothing with this one."""
 
+    def go_on(self, earlier: EventCollector) -> None:
+        """Take over what an earlier collector of the same kind holds, under another plan."""
+        self.restore(earlier.state())
+
     @abstractmethod
     def state(self) -> Any:
         """Everything that was collected, in plain values and arrays: private."""

@@ -38,6 +38,7 @@ KEPT = (
     "catalogue",
     "user-clip",
     "user-batches",
+    "user-ledger",
 )
 """The conditions that policies see to themselves, where a guarantee rests on them; the others are the caller's."""
 
@@ -186,7 +187,7 @@ class BatchPlan(Plan):
         if self.sampling_rate < 1:
             return privacy.SampledGaussianPrice(self.noise_multiplier, self.sampling_rate, self.sampling_exact)
         slack = max((self.mechanism(epoch, Secure()).slack for epoch in self.epochs if exact_noise), default=0.0)
-        attained = all(epoch.strategy.attained(self.unit.participation.batches) for epoch in self.epochs)
+        attained = self.unit.attained and all(e.strategy.attained(self.unit.participation.batches) for e in self.epochs)
         return self.law.price(self.noise_multiplier, slack, attained)
 
     def refuse_exact_noise(self, policy: str) -> None:
@@ -244,7 +245,7 @@ class BatchPlan(Plan):
 
     def collector(self, source: Noise) -> EventCollector:
         """The sum of a batch, every unit kept within its reach."""
-        return self.unit.collector(self.size, noise=source, centre=self.centre, shape=self.shape)
+        return self.unit.collector_for(self, source)
 
     def published(self, epoch: Epoch, released: Floats) -> Floats:
         """What a mechanism released, as learners read it: back from round coordinates, rows scaled to columns of norm 1."""

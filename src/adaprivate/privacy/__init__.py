@@ -37,6 +37,7 @@ from adaprivate.privacy.participation import (
     matrix_sensitivity,
     rows,
     toeplitz_sensitivity,
+    people,
     told_rewards,
     users,
 )
@@ -128,6 +129,7 @@ __all__ = [
     "thompson_standard_epsilon",
     "thompson_variance",
     "toeplitz_sensitivity",
+    "people",
     "told_rewards",
     "users",
     "wishart_degrees",

@@ -114,6 +114,17 @@ def users(clip: float, batches: int, neighbours: str, separation: int = 1) -> Pa
     )
 
 
+def people() -> Participation:
+    """All rewards of one person, each weighted by a public ledger: together they move what is released by at most 1."""
+    return Participation(
+        "user",
+        "replace",
+        1.0,
+        protects="all rewards of any one person",
+        conditions=("reward-range", "one-batch", "user-ledger", "user-identity", "public-visits", *_STREAM),
+    )
+
+
 def rows(weight: float, neighbours: str) -> Participation:
     """One (context, reward) row behind the pair (x x', weight * r x): joint privacy."""
     return Participation(

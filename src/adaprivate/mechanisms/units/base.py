@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from adaprivate.check import Floats
 from adaprivate.mechanisms.contributions import Coordinates, EventCollector
@@ -21,7 +21,7 @@ class Event(NamedTuple):
     round: int
     features: Floats
     reward: float
-    user: str | None = None
+    user: str | int | None = None
     channel: str = ""
     block: int = -1
     closes: bool = False
@@ -33,11 +33,17 @@ class Unit(ABC):
     name: ClassVar[str]
     needs_user: ClassVar[bool] = False
     """Whether every event must say whose it is."""
+    attained: ClassVar[bool] = True
+    """Whether a unit can reach as far as it is priced for."""
 
     @property
     @abstractmethod
     def participation(self) -> Participation:
         """How far one unit reaches."""
+
+    def collector_for(self, plan: Any, source: Noise) -> EventCollector:
+        """The collector of a plan's sums (:class:`~adaprivate.mechanisms.plan.BatchPlan`)."""
+        return self.collector(plan.size, noise=source, centre=plan.centre, shape=plan.shape)
 
     @abstractmethod
     def collector(self, dimension: int, *, noise: Noise, centre: float, shape: Coordinates | None) -> EventCollector:

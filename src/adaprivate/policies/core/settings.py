@@ -70,9 +70,6 @@ class PolicySettings:
 
     def guarantee(self, *, exact_noise: bool = False) -> Guarantee | None:
         """What the policy promises; None for a policy without privacy."""
-        unit = getattr(self.plan, "unit", None)
-        if unit is not None and unit.needs_user:
-            check.expect(False, "unit", unit.name, "to be one that a policy enforces: decisions do not say whose they are")
         return None if self.plan is None else self.plan.guarantee(self.name, exact_noise=exact_noise)
 
     def noise_tables(self, seeds: Sequence[int]) -> Floats:

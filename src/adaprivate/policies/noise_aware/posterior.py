@@ -83,6 +83,62 @@ def inverse_root(lower: Floats, out: Floats) -> None:
 
 
 @routine
+def weigh_rows(
+    k: int,
+    dimension: int,
+    encoder: Floats,
+    crosses: Floats,
+    designs: Floats,
+    ridge: float,
+    reward_variance: float,
+    row_covariance: Floats,
+    factor: Floats,
+    decoder: Floats,
+    influence: Floats,
+    relevance: Floats,
+) -> None:
+    """Row k of the weights w and of a = C'w, from how much each batch says of theta by now; ``factor`` gets its row k.
+
+    In any one direction s_j = g_j theta + noise of variance v q_j, g and q the means of the diagonals of sum f e' and
+    sum f f': so Cov(y) = (Cg)(Cg)'/ridge + C diag(v q) C' + N, and w = Cov(y)^-1 C g / ridge.
+    """
+    g, q = np.zeros(k + 1), np.zeros(k + 1)
+    noise = 0.0
+    for i in range(dimension):
+        noise += row_covariance[i, i] / dimension
+        for j in range(k + 1):
+            g[j] += crosses[j, i, i] / dimension
+            q[j] += designs[j, i, i] / dimension
+    seen = np.zeros(k + 1)
+    for i in range(k + 1):
+        for j in range(i + 1):
+            seen[i] += encoder[i, j] * g[j]
+    for m in range(k + 1):  # the covariance with each earlier row, and the next row of its root
+        total = seen[k] * seen[m] / ridge + (noise if m == k else 0.0)
+        for j in range(m + 1):
+            total += reward_variance * encoder[k, j] * encoder[m, j] * q[j]
+        for j in range(m):
+            total -= factor[k, j] * factor[m, j]
+        factor[k, m] = math.sqrt(max(total, 1e-12 * noise)) if m == k else total / factor[m, m]
+    w = seen / ridge
+    for i in range(k + 1):
+        for j in range(i):
+            w[i] -= factor[i, j] * w[j]
+        w[i] /= factor[i, i]
+    for i in range(k, -1, -1):
+        for j in range(i + 1, k + 1):
+            w[i] -= factor[j, i] * w[j]
+        w[i] /= factor[i, i]
+    for j in range(k + 1):
+        decoder[k, j] = w[j]
+        total = 0.0
+        for i in range(j, k + 1):
+            total += encoder[i, j] * w[i]
+        influence[k, j] = total
+        relevance[k, j] = total
+
+
+@routine
 def add_rows(
     k: int,
     rows: Floats,

@@ -47,6 +47,8 @@ class Rows:
     known: float
     reward_variance: float
     memory: float | None
+    weight: float = 1.0
+    """What an event is expected to be weighted with; C is fitted for it."""
     released: tuple[Epoch, ...] = dataclasses.field(default=(), compare=False)
     """Epochs that stay as they are, whatever a fit would find today."""
 
@@ -91,7 +93,7 @@ class Rows:
             if self.memory is None:
                 built = found[-1].strategy
                 encoder = np.asarray(built.matrix() / built.sensitivity())
-                known = 1 / float(reader.variances(encoder, self.noise_multiplier)[-1])
+                known = 1 / float(reader.variances(encoder, self.noise_multiplier / self.weight)[-1])
         return tuple(found)
 
     def _strategy(self, reader: Reader) -> Strategy:
@@ -99,7 +101,7 @@ class Rows:
             return mechanisms.strategy(self.noise, reader.steps)
         if reader.steps > LARGEST:
             return mechanisms.strategy("sqrt", reader.steps)
-        return Informative(reader.steps, reader, self.noise_multiplier)
+        return Informative(reader.steps, reader, self.noise_multiplier / self.weight)
 
     @cached_property
     def encoder(self) -> Floats:

@@ -18,14 +18,19 @@ from adaprivate import check, mechanisms, privacy
 from adaprivate.check import Floats, Integers
 from adaprivate.mechanisms import Shape
 from adaprivate.mechanisms.channels import ChannelPlan
+from adaprivate.mechanisms.ledger import MOST_VISITS, WAYS
 from adaprivate.mechanisms.plan import BatchPlan, Epoch
+from adaprivate.mechanisms.units import EventUnit, Unit
+from adaprivate.mechanisms.units.ledger import UserLedgerUnit
 from adaprivate.policies.core.settings import PolicySettings
 from adaprivate.policies.noise_aware import starting
 from adaprivate.policies.noise_aware.outlook import LITTLE, Choice, Design, Outlook, choose, design, little_to_learn
+from adaprivate.policies.noise_aware.people import Peopled, people_sums
 from adaprivate.policies.noise_aware.rows import MOST_BATCHES, Rows
 from adaprivate.policies.noise_aware.simulated import Channelled
 from adaprivate.policies.noise_aware.state import CHANNELS, OPTIMISTIC, Exploration, NoiseAwareState
 
+UNITS = ("event", "user")
 LEAST_SCOUTED = 7
 """So many rounds are looked at, however short the first batch is, where they are flipped meanwhile."""
 
@@ -47,6 +52,11 @@ class NoiseAwareSettings(PolicySettings):
     horizon: the rounds to plan for where ``rounds`` is not known to be the end; then twice as many, and so on.
     memory: rounds after which the parameter's correlation with today's has fallen to 1/e; None: it does not change.
     catalogue: the public items (rows) that can be played; Gaussian noise is shaped to them.
+    unit: whom it protects: "event", any one reward; or "user", all rewards of any one person: then decisions say whose
+    they are, ``decide(candidates, user=...)``, and rewards are released in Gaussian sums alone.
+    counted_visits: of each person so many visits count at most: about as many as people make, 3 to 30 where that is not
+    known well. weights: "directions" (each visit along what is new in it), "scalar" (along itself) or "equal" (all alike,
+    as group privacy pays).
     """
 
     epsilon: float = 1.0
@@ -66,12 +76,21 @@ class NoiseAwareSettings(PolicySettings):
     horizon: int | None = None
     memory: float | None = None
     catalogue: tuple[tuple[float, ...], ...] | None = None
+    unit: str = "event"
+    counted_visits: int = 10
+    weights: str = "directions"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check.budget(self.epsilon)
         check.probability("delta", self.delta)
         check.one_of("channel", self.channel, ("auto", *CHANNELS))
+        check.one_of("unit", self.unit, UNITS)
+        check.whole("counted_visits", self.counted_visits, at_least=1, at_most=MOST_VISITS)
+        check.one_of("weights", self.weights, WAYS)
+        if self.unit == "user":
+            check.expect(self.channel in ("auto", "gaussian"), "channel", self.channel, "== 'gaussian' for unit=user")
+            check.expect(self.memory is None, "memory", self.memory, "== None for unit=user")
         if self.base_rate is not None:
             check.real("base_rate", self.base_rate, at_least=1e-4, at_most=1 - 1e-4)
         for name in ("centre", "missing"):
@@ -129,7 +148,7 @@ class NoiseAwareSettings(PolicySettings):
         """The channels that may be chosen."""
         if self.channel != "auto":
             return (self.channel,)
-        plain = 1e-6 <= self.epsilon <= 30  # what flips and whole numbers are made for
+        plain = 1e-6 <= self.epsilon <= 30 and self.unit == "event"  # what flips and whole numbers are made for
         return CHANNELS if self.memory is None and plain else ("gaussian",)
 
     @cached_property
@@ -161,7 +180,8 @@ class NoiseAwareSettings(PolicySettings):
 
     def _gaussian_variance(self, epsilon: float) -> float:
         """Of the noise in one direction of what the Gaussian channel releases once."""
-        return privacy.gaussian_sigma(epsilon, self.delta) ** 2 / (1 - self.intercept**2)
+        sigma = privacy.gaussian_sigma(epsilon, self.delta) / self.expected_weight
+        return sigma**2 / (1 - self.intercept**2)
 
     # --- the public plan ----------------------------------------------------------------------------------------------
 
@@ -201,6 +221,7 @@ class NoiseAwareSettings(PolicySettings):
             known=score + told,
             reward_variance=self.variance,
             memory=self.memory,
+            weight=self.expected_weight,
         )
 
     @cached_property
@@ -209,6 +230,16 @@ class NoiseAwareSettings(PolicySettings):
         if self.choice is None:
             return self._rows(0, "independent") if self.channels == ("gaussian",) else None
         return self._rows(self.choice.first, self.noise) if self.choice.channel == "gaussian" else None
+
+    @property
+    def expected_weight(self) -> float:
+        """What an event is expected to be weighted with: people's early visits, of which each is worth most, with less."""
+        return 0.5 if self.unit == "user" else 1.0
+
+    @property
+    def protected(self) -> Unit:
+        """Whom it protects."""
+        return UserLedgerUnit(self.counted_visits, self.weights) if self.unit == "user" else EventUnit()
 
     @property
     def ends(self) -> Integers:
@@ -249,6 +280,7 @@ class NoiseAwareSettings(PolicySettings):
             dimension=self.dimension,
             ends=tuple(self.ends.tolist()),
             noise_multiplier=self.noise_multiplier,
+            unit=self.protected,
             epochs=self.epochs,
             centre=self.middle,
             decoded=False,
@@ -270,6 +302,7 @@ class NoiseAwareSettings(PolicySettings):
             first=0 if self.rows is None else self.rows.first,
             noise_multiplier=self.noise_multiplier,
             local=self.local,
+            unit=self.protected,
             choice=None if self.choice is None else dataclasses.asdict(self.choice),
         )
 
@@ -292,7 +325,9 @@ class NoiseAwareSettings(PolicySettings):
         """The start of each seed's stream of flips, then the noise of every row."""
         return starting.noise_tables(self, seeds)
 
-    def start(self, noise: Floats) -> Channelled:
+    def start(self, noise: Floats) -> Channelled | Peopled:
+        if self.unit == "user":
+            return Peopled(self.learner(), people_sums(self, np.ascontiguousarray(noise[1:, : self.size])))
         return Channelled(self.learner(), starting.book(self, noise))
 
     # --- going on -----------------------------------------------------------------------------------------------------

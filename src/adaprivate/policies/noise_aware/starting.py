@@ -13,6 +13,8 @@ from adaprivate.mechanisms.laws.randomised_response import RandomisedResponse
 from adaprivate.policies.core.books import simulated_sums
 from adaprivate.policies.core.settings import grown
 from adaprivate.policies.core.tables import stream_of, stream_tables
+from adaprivate.policies.noise_aware import people
+from adaprivate.policies.noise_aware.people import Peopled
 from adaprivate.policies.noise_aware.rows import Tables
 from adaprivate.policies.noise_aware.simulated import Channelled, SimulatedChannels
 from adaprivate.policies.noise_aware.state import CHANNELS, FLIP, OPTIMISTIC, NoiseAwareState, settle_again
@@ -81,6 +83,8 @@ def _plan(settings: NoiseAwareSettings) -> Record:
         widest=float(exploring.widest),
         sampled=float(exploring.sampled),
         horizon=int(settings.boundaries[0]),
+        people=settings.unit == "user",
+        dimension=settings.dimension,
         scouted=int(settings.scouted),
     )
 
@@ -95,8 +99,10 @@ def learner(settings: NoiseAwareSettings) -> NoiseAwareState:
     """The learner before the first round: public."""
     size, count = settings.size, len(settings.ends)
     plan = _plan(settings)
-    empty = np.zeros((0, 0))
+    personal, empty = settings.unit == "user", np.zeros((0, 0))
     tables = Tables(empty, empty, empty, np.zeros(0)) if settings.rows is None else settings.rows.tables
+    if personal:  # every run makes its own
+        tables = Tables(*(np.zeros((count, count)) for _ in range(3)), np.zeros(count))
     items = room_for_items(settings)
     offers = MOST_OFFERS if settings.choice is None else 0
     prior = np.full(size, settings.prior_precision)
@@ -118,6 +124,8 @@ def learner(settings: NoiseAwareSettings) -> NoiseAwareState:
         rows=np.zeros((count, size)),
         **tables._asdict(),
         row_covariance=settings.batches.release_covariance,
+        encoder=settings.batches.encoder() if personal else empty,
+        factor=np.zeros((count, count) if personal else (0, 0)),
         whitener=empty if settings.catalogue is None else np.asarray(np.linalg.inv(settings.shape.root), np.float64),
         items=np.zeros((items, settings.dimension)),
         slots=np.zeros(2 * items, dtype=np.int64),
@@ -174,6 +182,8 @@ def book(settings: NoiseAwareSettings, noise: Floats) -> SimulatedChannels:
 
 def carried(settings: NoiseAwareSettings, fresh: Any, state: Any) -> Any:
     """A state of shorter settings, or of the same before the choice, as one of these; ``fresh`` is theirs."""
+    if isinstance(fresh, Peopled):
+        return Peopled(carried(settings, fresh.learner, state.learner), people.carried(fresh.book, state.book))
     if isinstance(fresh, Channelled):
         public = carried(settings, fresh.learner, state.learner)
         private = grown(fresh.book, state.book)

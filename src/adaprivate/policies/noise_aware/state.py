@@ -15,9 +15,9 @@ from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, entry, kernel
 from adaprivate.policies.core.books import fill_direction
 from adaprivate.policies.core.dispatch import counts, reads, selects
-from adaprivate.policies.core.linear import highest, most_optimistic, sample_parameter
+from adaprivate.policies.core.linear import dot, highest, most_optimistic, sample_parameter
 from adaprivate.policies.core.propensities import Propensities, certain, gaussian_best, propensities_of
-from adaprivate.policies.noise_aware.posterior import add_rows, foresee, settle, tell, variance_by
+from adaprivate.policies.noise_aware.posterior import add_rows, foresee, settle, tell, variance_by, weigh_rows
 
 FLIP, GAUSSIAN, ITEMS = 0, 1, 2
 CHANNELS = ("flip", "gaussian", "items")
@@ -90,6 +90,10 @@ class NoiseAwareState(NamedTuple):
     """What change over time adds to M: this times H H'."""
     row_covariance: Floats
     """N (D, D)."""
+    encoder: Floats
+    """C, where weights follow from who came: for people; else empty."""
+    factor: Floats
+    """And the lower triangular root of what the rows so far covary as, in any one direction."""
     whitener: Floats
     """Maps e to coordinates where the noise is round, for a catalogue; else empty."""
     items: Floats
@@ -195,7 +199,13 @@ def _counted(state: NoiseAwareState, features: Floats) -> None:
     size = e.shape[0]
     if state.offers.shape[0] > 0 and s.offered <= s.round:  # a round that others decided
         remember(state, features.reshape((1, features.shape[0])))
-    fill_direction(features, state.whitener, e, f)
+    if p.people:  # f is what the ledger made of the visit
+        for j in range(features.shape[0]):
+            e[j] = features[j]
+        if size > features.shape[0]:
+            e[size - 1] = 1.0
+    else:
+        fill_direction(features, state.whitener, e, f)
     s.channel, s.block, s.closes = FLIP if s.round < p.first else p.then, -1, False
     if s.channel == ITEMS:
         place = place_of(state.items, state.slots, s.items, p.most_items, features)
@@ -214,7 +224,7 @@ def _counted(state: NoiseAwareState, features: Floats) -> None:
                 for j in range(size):
                     state.designs[k, i, j] += f[i] * f[j]
                     state.crosses[k, i, j] += f[i] * e[j]
-        if p.foresees:
+        if p.foresees and (not p.people or dot(f, e) > 0.0):
             foresee(state.root, state.coordinates, state.rotated, e, 1.0 / s.variance)
     s.round += 1
     s.open = max(s.open - 1, 0)
@@ -286,6 +296,21 @@ def _read(state: NoiseAwareState, released: Floats) -> None:
         for i in range(released.shape[0]):
             state.rows[k, i] = released[i]
         information, weighted = state.information.copy(), state.weighted.copy()
+        if p.people:
+            weigh_rows(
+                k,
+                p.dimension,
+                state.encoder,
+                state.crosses,
+                state.designs,
+                p.ridge,
+                p.reward_variance,
+                state.row_covariance,
+                state.factor,
+                state.decoder,
+                state.influence,
+                state.relevance,
+            )
         add_rows(
             k,
             state.rows,

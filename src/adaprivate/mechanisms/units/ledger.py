@@ -1,0 +1,135 @@
+"""A person as the unit: all their rewards, each visit weighted by a public ledger so that their reach over all batches is 1."""
+
+from __future__ import annotations
+
+import math
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from adaprivate import check, privacy
+from adaprivate.check import Array, Floats, Integers
+from adaprivate.mechanisms.contributions import Coordinates, EventCollector
+from adaprivate.mechanisms.ledger import MOST_VISITS, VECTOR_BITS, WAYS, PeopleLedger
+from adaprivate.mechanisms.noise import Noise
+from adaprivate.mechanisms.units.base import Event, Unit
+from adaprivate.privacy import Participation
+
+REWARD_BITS = VECTOR_BITS
+"""With vectors on the same grid, contributions are whole numbers of 2^-20: nothing is rounded."""
+
+
+class LedgerSum(EventCollector):
+    """The sum over one batch of (reward - centre) f, with f from the ledger; rewards and centre on the grid 2^-10."""
+
+    def __init__(self, people: PeopleLedger, *, noise: Noise, centre: float = 0.0, shape: Coordinates | None = None) -> None:
+        check.kind("noise", noise, Noise)
+        self.people, self.exact, self.coordinates = people, noise.exact, shape
+        self.shape = shape
+        self._centre = round(check.real("centre", centre, at_least=0, at_most=1) * 2**REWARD_BITS)
+        self.batch = 0
+        self._total = self._zero()
+
+    def _zero(self) -> Array:
+        size = len(self.people.vector)
+        return np.full(size, 0, dtype=object) if self.exact else np.zeros(size)
+
+    def weigh(self, number: int, person: int, features: Floats) -> Integers:
+        """f of a person's visit in round ``number``, in units of 2^-10: public. Asked again, the same."""
+        x = check.floats("features", features, (len(self.people.vector),))
+        aim = x if self.shape is None else self.shape.whiten(x)
+        norm = float(np.linalg.norm(aim))
+        return self.people.charge(number, person, self.batch, np.ascontiguousarray(aim / norm if norm > 1 else aim))
+
+    def count(self, event: Event) -> bool:
+        if event.user is None:
+            raise check.InputError("Expected user to be given with every event: this plan protects people.")
+        reward = check.reward(event.reward)
+        vector = self.weigh(event.round, check.whole("user", event.user, at_least=0), event.features)
+        weight = math.floor(reward * 2**REWARD_BITS) - self._centre
+        if self.exact:
+            self._total = self._total + np.array([weight * int(entry) for entry in vector], dtype=object)
+        else:
+            self._total = self._total + weight * 2.0**-REWARD_BITS * vector * 2.0**-VECTOR_BITS
+        return bool(vector.any())
+
+    def copy(self) -> Self:
+        twin = copy(self)
+        twin._total = self._total.copy()
+        return twin
+
+    def take(self) -> Array:
+        """The batch's sum, ready for ``release``; the next batch starts empty."""
+        total, self._total = self._total, self._zero()
+        self.batch += 1
+        return total
+
+    @property
+    def enforces(self) -> tuple[str, ...]:
+        return ("reward-range", "user-ledger", *(("catalogue",) if self.shape is not None else ()))
+
+    def reach(self, neighbours: str) -> Participation:
+        return privacy.people()
+
+    def state(self) -> dict[str, Any]:
+        return {"total": self._total.copy(), "batch": self.batch, "people": self.people.state()}
+
+    def restore(self, state: Any) -> None:
+        whole = isinstance(state, dict) and state.keys() == {"total", "batch", "people"}
+        check.expect(whole, "state", type(state).__name__, "to be what state() gave")
+        total = state["total"]
+        fits = isinstance(total, np.ndarray) and (total.shape, total.dtype) == (self._total.shape, self._total.dtype)
+        check.expect(fits, "state.total", type(total).__name__, f"to be {self._total.dtype}{self._total.shape}")
+        self.people.restore(state["people"])
+        self._total, self.batch = total.copy(), check.whole("batch", state["batch"], at_least=0)
+
+    def go_on(self, earlier: EventCollector) -> None:
+        check.kind("collector", earlier, LedgerSum)
+        assert isinstance(earlier, LedgerSum)
+        self.people = earlier.people.follow(self.people.gram, earlier.batch + 1)
+        self._total, self.batch = earlier._total.copy(), earlier.batch
+
+
+def followed(encoder: Floats) -> Floats:
+    """C with one more batch, of a mechanism to follow: whatever that will be, its noise is its own."""
+    size = len(encoder)
+    longer = np.eye(size + 1)
+    longer[:size, :size] = encoder
+    return longer
+
+
+@dataclass(frozen=True)
+class UserLedgerUnit(Unit):
+    """All rewards of any one person, for any number of batches and visits: the first ``visits`` of each person count.
+
+    ``way``: "directions" (each visit along what is new in it), "scalar" (along itself), "equal" (1 / visits of each, which
+    is what group privacy pays). Events must say whose they are.
+    """
+
+    name: ClassVar[str] = "user-ledger"
+    needs_user: ClassVar[bool] = True
+    attained: ClassVar[bool] = False
+    visits: int = 10
+    way: str = "directions"
+
+    def __post_init__(self) -> None:
+        check.whole("visits", self.visits, at_least=1, at_most=MOST_VISITS)
+        check.one_of("way", self.way, WAYS)
+
+    @property
+    def participation(self) -> Participation:
+        return privacy.people()
+
+    def collector(self, dimension: int, *, noise: Noise, centre: float, shape: Coordinates | None) -> LedgerSum:
+        """For a single batch."""
+        people = PeopleLedger(dimension, np.eye(1), self.way, self.visits)
+        return LedgerSum(people, noise=noise, centre=centre, shape=shape)
+
+    def collector_for(self, plan: Any, source: Noise) -> LedgerSum:
+        people = PeopleLedger(plan.size, followed(plan.encoder()), self.way, self.visits)
+        return LedgerSum(people, noise=source, centre=plan.centre, shape=plan.shape)
+
+
+UNIT = UserLedgerUnit
