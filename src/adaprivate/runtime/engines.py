@@ -52,10 +52,10 @@ class Engine(ABC):
         return reward
 
     @abstractmethod
-    def count(self, number: int, features: Floats, reward: float) -> None:
-        """Count a round, and release its batch if it is the last of it."""
+    def count(self, number: int, features: Floats, reward: float, person: int = -1) -> None:
+        """Count a round, and release its batch if it is the last of it. ``person``: whose it is; -1: not told."""
 
-    def count_and_choose(self, features: Floats, reward: float, candidates: Floats) -> tuple[int, int]:
+    def count_and_choose(self, features: Floats, reward: float, person: int, candidates: Floats) -> tuple[int, int]:
         """Count a round and choose in one step, where that is ``fused``."""
         raise TypeError(f"{type(self).__name__} takes two steps")
 
@@ -120,15 +120,15 @@ class SimulatedEngine(Engine):
     def state(self) -> Any:
         return self._state
 
-    def count(self, number: int, features: Floats, reward: float) -> None:
+    def count(self, number: int, features: Floats, reward: float, person: int = -1) -> None:
         if self._learn is None:
-            self._learn = bound(learn, self._state, features, 0.0, self.rng)
-        self._learn(self._state, features, reward, self.rng)
+            self._learn = bound(learn, self._state, features, 0.0, -1, self.rng)
+        self._learn(self._state, features, reward, person, self.rng)
 
-    def count_and_choose(self, features: Floats, reward: float, candidates: Floats) -> tuple[int, int]:
+    def count_and_choose(self, features: Floats, reward: float, person: int, candidates: Floats) -> tuple[int, int]:
         if self._step is None:
-            self._step = bound(learn_and_choose, self._state, features, 0.0, candidates, self.rng, self._action)
-        clipped = self._step(self._state, features, reward, candidates, self.rng, self._action)
+            self._step = bound(learn_and_choose, self._state, features, 0.0, -1, candidates, self.rng, self._action)
+        clipped = self._step(self._state, features, reward, person, candidates, self.rng, self._action)
         return int(self._action[0]), clipped
 
     def _count_releases(self) -> None:
@@ -160,8 +160,8 @@ class SimulatedEngine(Engine):
 
     def warm_up(self, candidates: Floats) -> None:
         features = candidates[0].copy()
-        self._step = bound(learn_and_choose, self._state, features, 0.0, candidates, self.rng, self._action)
-        self._learn = bound(learn, self._state, features, 0.0, self.rng)
+        self._step = bound(learn_and_choose, self._state, features, 0.0, -1, candidates, self.rng, self._action)
+        self._learn = bound(learn, self._state, features, 0.0, -1, self.rng)
         bound(choose, self._state, candidates[None], self.rng, self._action)
 
 
@@ -194,13 +194,16 @@ class ExactEngine(Engine):
             self._before_noise()
         return self.book.arrived(reward)
 
-    def count(self, number: int, features: Floats, reward: float) -> None:
+    def count(self, number: int, features: Floats, reward: float, person: int = -1) -> None:
         if self.learner.done[0] == number:  # else an interruption came after this step, and so below
+            if person >= 0:
+                self.learner.state.direction[:] = self.book.weigh(number, person, features)
             self.learner.counted(features)
         if self.book.round == number:
             if self.book.tells:
                 self._before_noise()
-            self.book.add(Event(number, features, reward, **self.settings.route(self.learner.state)))
+            whose = person if person >= 0 else None
+            self.book.add(Event(number, features, reward, whose, **self.settings.route(self.learner.state)))
         while self.book.due or self._closed is not None:
             if self._closed is None:
                 self._before_noise()

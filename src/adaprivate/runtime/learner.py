@@ -16,7 +16,7 @@ from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Streams, borrowed, bound, entry, kernel
 from adaprivate.mechanisms import packing
 from adaprivate.mechanisms.book import Release
-from adaprivate.policies.core.dispatch import counted, read, select, update
+from adaprivate.policies.core.dispatch import counted, read, select, update, visit
 from adaprivate.policies.core.propensities import Propensities, choice_probabilities, copied
 
 LONGEST = 1.0 + 1e-9
@@ -62,19 +62,21 @@ def choose(state: Any, candidates: Floats, rng: Streams, actions: Integers) -> i
 
 
 @entry
-def learn(state: Any, features: Floats, reward: float, rng: Streams) -> None:
+def learn(state: Any, features: Floats, reward: float, person: int, rng: Streams) -> None:
     """Count one event of a simulated policy."""
+    visit(borrowed(state), person)
     update(borrowed(state), borrowed(features), reward, borrowed(rng))
 
 
 @entry
 def learn_and_choose(
-    state: Any, features: Floats, reward: float, candidates: Floats, rng: Streams, actions: Integers
+    state: Any, features: Floats, reward: float, person: int, candidates: Floats, rng: Streams, actions: Integers
 ) -> int:
     """Count one event of a simulated policy, then choose one of ``candidates`` (K, d); see :func:`choose`."""
     clipped = _clip(candidates)
     if clipped < 0:
         return -1
+    visit(borrowed(state), person)
     update(borrowed(state), borrowed(features), reward, borrowed(rng))
     actions[0] = select(borrowed(state), borrowed(candidates), borrowed(rng))
     return clipped

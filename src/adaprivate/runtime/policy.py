@@ -6,6 +6,7 @@ import os
 import secrets
 import threading
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,7 @@ class Policy(Kept):
         if propensities:
             _expect_public_choice(settings)
         self._dimension: int = settings.dimension
+        self._protects_people = bool(getattr(getattr(settings.plan, "unit", None), "needs_user", False))
         self._missing: float = settings.missing
         self._lock = threading.RLock()
         self.clipped = 0
@@ -147,12 +149,12 @@ class Policy(Kept):
 
     # --- deciding -----------------------------------------------------------------------------------------------------
 
-    def decide(self, candidates: object, *, propensity: bool | None = None) -> Decision:
+    def decide(self, candidates: object, *, user: object = None, propensity: bool | None = None) -> Decision:
         """Choose one of the rows of ``candidates`` (K, dimension). Rounds whose window has passed are counted first.
 
-        ``propensity``: whether the decision shall say how likely it was; by default as the policy was made.
+        ``user``: whose decision it is, a text or a whole number, for a policy that protects people. ``propensity``: whether the decision shall say how likely it was; by default as the policy was made.
         """
-        offered = self._offered(candidates, 2)
+        offered, person = self._offered(candidates, 2), self._person(user)
         asked = self.logs_propensities if propensity is None else propensity
         if asked:
             _expect_public_choice(self.settings)
@@ -169,18 +171,27 @@ class Policy(Kept):
                 odds = None
                 entry = self._open[self.round]
                 reward = self._missing if entry.reward is None else entry.reward
-                action, clipped = self._engine.count_and_choose(entry.features, reward, offered)
+                action, clipped = self._engine.count_and_choose(entry.features, reward, entry.person, offered)
                 if clipped >= 0:
                     self._counted()
                     self._after_count()
             if clipped < 0:
                 self._expect_finite(offered, candidates)
             self.clipped += clipped
-            return self._made(action, offered[action], None if odds is None else float(odds[action]))
+            return self._made(action, offered[action], None if odds is None else float(odds[action]), person)
 
-    def decide_many(self, candidates: object, *, propensity: bool | None = None) -> list[Decision]:
-        """One choice for each of ``candidates`` (n, K, dimension), all made now, after the rounds that are due."""
+    def decide_many(
+        self, candidates: object, *, users: Sequence[object] | None = None, propensity: bool | None = None
+    ) -> list[Decision]:
+        """One choice for each of ``candidates`` (n, K, dimension), all made now, after the rounds that are due.
+
+        ``users``: whose each of them is, for a policy that protects people.
+        """
         offered = self._offered(candidates, 3)
+        count = len(offered)
+        if users is not None:
+            check.expect(len(users) == count, "len(users)", len(users), f"== {count}, one for each decision")
+        people = [self._person(user) for user in users or [None] * count]
         if self._arms is not None:
             check.expect(len(offered) == 1, "n", len(offered), "== 1 for a policy on arms: it learns between")
         asked = self.logs_propensities if propensity is None else propensity
@@ -195,7 +206,7 @@ class Policy(Kept):
             actions = np.zeros(len(offered), dtype=np.int64)
             self.clipped += self._engine.choose_many(offered, actions)
             return [
-                self._made(action, offered[n, action], None if odds is None else float(odds[n, action]))
+                self._made(action, offered[n, action], None if odds is None else float(odds[n, action]), people[n])
                 for n, action in enumerate(actions.tolist())
             ]
 
@@ -230,11 +241,21 @@ class Policy(Kept):
     def _probabilities(self, offered: Floats) -> Floats:
         return self._engine.propensities(within_reach(offered), 512).probability
 
-    def _made(self, action: int, features: Floats, propensity: float | None) -> Decision:
+    def _person(self, user: object) -> int:
+        """The number of a person; -1 for a policy that does not ask whose decisions are."""
+        if self._protects_people:
+            if user is None:
+                raise check.InputError("Expected user to be given with every decision: this policy protects people.")
+            return self._origin.person(user)
+        if user is not None:
+            raise check.InputError(f"Expected user not to be given: {self.settings.name} was not made with unit='user'.")
+        return -1
+
+    def _made(self, action: int, features: Floats, propensity: float | None, person: int) -> Decision:
         number = self.decided
         # tuple.__new__ is what Decision(...) does, in half the time
         decision: Decision = tuple.__new__(Decision, (action, self.version, propensity, number, features, self._origin))
-        self._open[number] = Open(decision, features.copy())
+        self._open[number] = Open(decision, features.copy(), person)
         self.decided = number + 1
         return decision
 
@@ -271,7 +292,7 @@ class Policy(Kept):
         rounds = f"round {self.round} is" if len(self._open) == 1 else f"rounds {self.round} to {self.decided - 1} are"
         return f"{rounds} (reward_window={self.reward_window})"
 
-    def observe(self, features: object, reward: float | bool | None) -> None:
+    def observe(self, features: object, reward: float | bool | None, *, user: object = None) -> None:
         """Learn the reward of a decision that someone else made, from the features of what was chosen.
 
         Call it for every such round, with ``None`` where no reward came: that a round took place is public.
@@ -280,10 +301,11 @@ class Policy(Kept):
         check.expect(self.reward_window == 0, "reward_window", self.reward_window, "== 0 to observe others' decisions")
         vector = check.floats("features", features, (self._dimension,))
         vector, longer = within_reach(vector), float(vector @ vector) > LONGEST
+        person = self._person(user)
         with self._lock:
             self._count_until(self.decided)
             self.clipped += longer
-            self.learn(self._made(-1, vector, None), reward)  # refused or not, the round took place
+            self.learn(self._made(-1, vector, None, person), reward)  # refused or not, the round took place
 
     def advance(self) -> None:
         """Count the rounds whose reward window has passed, as the next decision would. When must not depend on rewards."""
@@ -315,9 +337,9 @@ class Policy(Kept):
             reward = self._missing if entry.reward is None else entry.reward
             if self._engine.fused:
                 self._counted()  # first: whatever fails below, no event is counted twice
-                self._engine.count(number, entry.features, reward)
+                self._engine.count(number, entry.features, reward, entry.person)
             else:  # knows itself what it has done of a round, and goes on from there
-                self._engine.count(number, entry.features, reward)
+                self._engine.count(number, entry.features, reward, entry.person)
                 self._counted()
             self._after_count()
 

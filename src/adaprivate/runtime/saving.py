@@ -25,7 +25,7 @@ def packed(policy: Any, saved: str) -> bytes:
         "key": policy._origin._key.hex(),
         **{name: getattr(policy, name) for name in _COUNTERS},
         "open": [
-            [*e.decision[:4], e.features, e.reward, type(e.reward) is Told, e.decision.origin.life]
+            [*e.decision[:4], e.features, e.reward, type(e.reward) is Told, e.decision.origin.life, e.person]
             for e in policy._open.values()
         ],
         "parts": policy._engine.parts(),
@@ -60,11 +60,11 @@ def restored(kind: type[Any], stored: dict[str, Any]) -> Any:
             setattr(policy, name, check.whole(name, stored[name], at_least=0))
         policy._look_ahead()
         policy._origin = Origin(str(stored["id"]), bytes.fromhex(stored["key"]))
-        for action, version, propensity, number, features, reward, told, life in stored["open"]:
+        for action, version, propensity, number, features, reward, told, life, *person in stored["open"]:
             vector = check.floats("open", features, (policy.settings.dimension,))
             origin = Origin(policy._origin.id, policy._origin._key, str(life))
             decision = Decision(action, version, propensity, number, vector.copy(), origin)
-            policy._open[number] = Open(decision, vector, Told(reward) if told else reward)
+            policy._open[number] = Open(decision, vector, *person or [-1], Told(reward) if told else reward)
         return policy
     except check.InputError:
         raise
