@@ -134,7 +134,7 @@ def _cost(book: Ledger, gram: Integers, person: int, batch: int) -> int:
                 product += np.int64(book.vectors[visit, i]) * book.last[i]
             total += 2 * weight * abs(product)
         visit = book.before[visit]
-    return total
+    return int(total)
 
 
 @kernel
@@ -187,11 +187,8 @@ def charge(book: Ledger, gram: Integers, shares: Integers, way: int, number: int
     plain, new = 2 * MOST_VISITS, 2 * MOST_VISITS + 1
     for i in range(size):
         book.work[plain, i] = aim[i]
-    best, scale = plain, 0.0
-    if way == 2:  # all alike: 1 / N of each
-        scale = 1.0 / shares.shape[0]
-    else:
-        scale = _weight(book, gram, aim, plain, count, batch, room)
+    best = plain
+    scale = 1.0 / shares.shape[0] if way == 2 else _weight(book, gram, aim, plain, count, batch, room)
     if way == 0 and count > 0:
         _project(book, aim, count, new)
         weight_new = _weight(book, gram, aim, new, count, batch, room)

@@ -27,7 +27,7 @@ CONDITIONS: dict[str, str] = {
     "exact-noise": "the noise is drawn exactly, on an integer grid, not in floating point",
     "user-clip": "each person's contribution to a batch is clipped to its stated norm",
     "user-batches": "each person enters at most the stated number of batches, at the stated distance; the rest is dropped",
-    "user-ledger": "a public ledger weights each person's visits so that all their rewards reach no further than one event may",
+    "user-ledger": "a public ledger weights each person's visits: all their rewards together reach as far as one may",
     "public-visits": "that and when a person comes back does not depend on their rewards, or may be known",
     "user-identity": "each person is known by one identifier",
     "public-preparation": "whatever filtered, centred or scaled the rows beforehand is public",

@@ -1,4 +1,4 @@
-"""A person as the unit: all their rewards, each visit weighted by a public ledger so that their reach over all batches is 1."""
+"""A person as the unit: all their rewards, each visit weighted by a public ledger so that together they reach 1."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ REWARD_BITS = VECTOR_BITS
 class LedgerSum(EventCollector):
     """The sum over one batch of (reward - centre) f, with f from the ledger; rewards and centre on the grid 2^-10."""
 
-    def __init__(self, people: PeopleLedger, *, noise: Noise, centre: float = 0.0, shape: Coordinates | None = None) -> None:
+    def __init__(
+        self, people: PeopleLedger, *, noise: Noise, centre: float = 0.0, shape: Coordinates | None = None
+    ) -> None:
         check.kind("noise", noise, Noise)
         self.people, self.exact, self.coordinates = people, noise.exact, shape
         self.shape = shape

@@ -54,7 +54,7 @@ class UserSum(EventCollector):
     def count(self, event: Event) -> bool:
         if event.user is None:
             raise check.InputError("Expected user to be given with every event: this plan protects people.")
-        return self.add(event.user, event.features, event.reward)
+        return self.add(str(event.user), event.features, event.reward)
 
     def copy(self) -> Self:
         twin = copy(self)
