@@ -245,7 +245,8 @@ class Policy(Kept):
         return self._engine.propensities(within_reach(offered), 512).probability
 
     def _person(self, user: object) -> int:
-        return person_of(user, self._needs_user, self._origin, self.settings.name)
+        key = b"" if self.source is None else self._origin._key
+        return person_of(user, self._needs_user, key, self.settings.name)
 
     def _expect_arms(self, offered: Floats) -> None:
         """Raise unless these are the fixed arms, in a round that the policy was made for."""

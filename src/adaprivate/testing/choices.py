@@ -18,7 +18,7 @@ from adaprivate.runtime.learner import choose, learn
 from adaprivate.runtime.policy import Policy
 from adaprivate.testing.books import FALSE_ALARM, exchanged
 from adaprivate.testing.releases import silent, staged, stated_ends
-from adaprivate.testing.suite import checks, expect, offers, play
+from adaprivate.testing.suite import checks, expect, offers, person, play, whose
 
 
 @checks
@@ -54,7 +54,7 @@ def _first_version(settings: Any) -> int:
     """The same where events are routed: by a policy in use, for where they go depends on what it chooses."""
     policy = Policy(settings, seed=7)
     for offered in offers(settings)[0]:
-        policy.learn(policy.decide(offered), 0.5)
+        policy.learn(policy.decide(offered, **whose(settings, policy.decided)), 0.5)
         policy.advance()
         if policy.version:
             break
@@ -92,7 +92,7 @@ def _lived(settings: Any, less: float, candidates: Floats, rewards: Floats) -> t
         rows = offered[None].copy()
         choose(state, rows, rng, action)
         actions.append(int(action[0]))
-        learn(state, rows[0, actions[-1]].copy(), reward, -1, rng)
+        learn(state, rows[0, actions[-1]].copy(), reward, person(settings, number), rng)
     return actions, known
 
 
