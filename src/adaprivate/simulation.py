@@ -178,7 +178,9 @@ def run_all(
         )
         unit = getattr(getattr(policy, "plan", None), "unit", None)
         told_apart = not getattr(unit, "needs_user", False) or type(environment.world(0)) in visitors.known
-        check.expect(told_apart, "environment", environment.name, "to tell people apart, as synthetic does with people=2000")
+        check.expect(
+            told_apart, "environment", environment.name, "to tell people apart, as synthetic does with people=2000"
+        )
         _compile(policy, environment)
     jobs = check.whole("jobs", jobs if jobs is not None else os.cpu_count() or 1, at_least=1)
     size = max(1, min(CHUNK, len(seeds) * len(chosen) // (4 * jobs)))

@@ -79,7 +79,9 @@ class ChannelPlan(Plan):
         check.expect(GAUSSIAN in self.channels, "channels", self.channels, "to include gaussian, for sums")
         plain = sums.unit == self.unit and sums.law == GaussianLaw() and sums.sampling_rate == 1
         whose = "events" if self.unit == EventUnit() else self.unit.name
-        check.expect(plain and not sums.decoded, "sums", "others", f"to be rows of {whose} with Gaussian noise, all of them")
+        check.expect(
+            plain and not sums.decoded, "sums", "others", f"to be rows of {whose} with Gaussian noise, all of them"
+        )
         same = (sums.centre, sums.noise_multiplier) == (self.centre, self.noise_multiplier)
         check.expect(same, "sums", "others", "to have this plan's centre and noise_multiplier")
         moments = (self.first, *sums.ends)

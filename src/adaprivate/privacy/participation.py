@@ -78,6 +78,17 @@ def told_rewards() -> Participation:
     return Participation("event", "replace", 1.0, conditions=("reward-range", "one-batch", *_STREAM))
 
 
+def told_people() -> Participation:
+    """All rewards of one person, when the first few are told one by one with noise of their own, and no others."""
+    return Participation(
+        "user",
+        "replace",
+        1.0,
+        protects="all rewards of any one person",
+        conditions=("reward-range", "one-batch", "user-visits", "user-identity", "public-visits", *_STREAM),
+    )
+
+
 def channelled(*, local: bool = False, gaussian: bool = False) -> Participation:
     """One reward in [0, 1] replaced by another, when each takes one of several channels, by a public rule.
 

@@ -152,7 +152,8 @@ class Policy(Kept):
     def decide(self, candidates: object, *, user: object = None, propensity: bool | None = None) -> Decision:
         """Choose one of the rows of ``candidates`` (K, dimension). Rounds whose window has passed are counted first.
 
-        ``user``: whose decision it is, a text or a whole number, for a policy that protects people. ``propensity``: whether the decision shall say how likely it was; by default as the policy was made.
+        ``user``: whose decision it is, a text or a whole number, for a policy that protects people. ``propensity``: whether
+        the decision shall say how likely it was; by default as the policy was made.
         """
         offered, person = self._offered(candidates, 2), self._person(user)
         asked = self.logs_propensities if propensity is None else propensity

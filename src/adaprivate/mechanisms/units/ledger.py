@@ -1,4 +1,4 @@
-"""A person as the unit: all their rewards, each visit weighted by a public ledger so that their reach over all batches is 1."""
+"""A person as the unit: all their rewards, each visit weighted by a public ledger so that together they reach 1."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import numpy as np
 from adaprivate import check, privacy
 from adaprivate.check import Array, Floats, Integers
 from adaprivate.mechanisms.contributions import Coordinates, EventCollector
-from adaprivate.mechanisms.ledger import MOST_VISITS, VECTOR_BITS, WAYS, PeopleLedger
+from adaprivate.mechanisms.ledger import VECTOR_BITS, WAYS, PeopleLedger
 from adaprivate.mechanisms.noise import Noise
-from adaprivate.mechanisms.units.base import Event, Unit
+from adaprivate.mechanisms.people import MOST_VISITS
+from adaprivate.mechanisms.units.base import Event, Unit, person_of
 from adaprivate.privacy import Participation
 
 REWARD_BITS = VECTOR_BITS
@@ -24,7 +25,9 @@ REWARD_BITS = VECTOR_BITS
 class LedgerSum(EventCollector):
     """The sum over one batch of (reward - centre) f, with f from the ledger; rewards and centre on the grid 2^-10."""
 
-    def __init__(self, people: PeopleLedger, *, noise: Noise, centre: float = 0.0, shape: Coordinates | None = None) -> None:
+    def __init__(
+        self, people: PeopleLedger, *, noise: Noise, centre: float = 0.0, shape: Coordinates | None = None
+    ) -> None:
         check.kind("noise", noise, Noise)
         self.people, self.exact, self.coordinates = people, noise.exact, shape
         self.shape = shape
@@ -44,10 +47,9 @@ class LedgerSum(EventCollector):
         return self.people.charge(number, person, self.batch, np.ascontiguousarray(aim / norm if norm > 1 else aim))
 
     def count(self, event: Event) -> bool:
-        if event.user is None:
-            raise check.InputError("Expected user to be given with every event: this plan protects people.")
+        person = person_of(event)
         reward = check.reward(event.reward)
-        vector = self.weigh(event.round, check.whole("user", event.user, at_least=0), event.features)
+        vector = self.weigh(event.round, check.whole("user", person, at_least=0), event.features)
         weight = math.floor(reward * 2**REWARD_BITS) - self._centre
         if self.exact:
             self._total = self._total + np.array([weight * int(entry) for entry in vector], dtype=object)

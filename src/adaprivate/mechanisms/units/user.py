@@ -13,7 +13,7 @@ from adaprivate import check
 from adaprivate.check import Array
 from adaprivate.mechanisms.contributions import Contribution, Coordinates, EventCollector, towards_zero
 from adaprivate.mechanisms.noise import EVENT_BITS, Noise
-from adaprivate.mechanisms.units.base import Event, Unit
+from adaprivate.mechanisms.units.base import Event, Unit, person_of
 from adaprivate.privacy import Participation, UserLedger, users
 
 
@@ -52,9 +52,7 @@ class UserSum(EventCollector):
         return True
 
     def count(self, event: Event) -> bool:
-        if event.user is None:
-            raise check.InputError("Expected user to be given with every event: this plan protects people.")
-        return self.add(event.user, event.features, event.reward)
+        return self.add(str(person_of(event)), event.features, event.reward)
 
     def copy(self) -> Self:
         twin = copy(self)

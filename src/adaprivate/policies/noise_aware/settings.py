@@ -18,7 +18,8 @@ from adaprivate import check, mechanisms, privacy
 from adaprivate.check import Floats, Integers
 from adaprivate.mechanisms import Shape
 from adaprivate.mechanisms.channels import ChannelPlan
-from adaprivate.mechanisms.ledger import MOST_VISITS, WAYS
+from adaprivate.mechanisms.ledger import WAYS
+from adaprivate.mechanisms.people import MOST_VISITS
 from adaprivate.mechanisms.plan import BatchPlan, Epoch
 from adaprivate.mechanisms.units import EventUnit, Unit
 from adaprivate.mechanisms.units.ledger import UserLedgerUnit
@@ -320,6 +321,10 @@ class NoiseAwareSettings(PolicySettings):
     def route(self, learner: NoiseAwareState) -> dict[str, Any]:
         s = learner.scalars[0]
         return {"channel": CHANNELS[s["channel"]], "block": int(s["block"]), "closes": bool(s["closes"])}
+
+    def weighed(self, learner: NoiseAwareState, weights: Floats) -> bool:
+        learner.direction[:] = weights
+        return True
 
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
         """The start of each seed's stream of flips, then the noise of every row."""
