@@ -180,7 +180,8 @@ class SumBook(Book):
 
     @property
     def people(self) -> dict[str, int]:
-        return self._collector.people.counts()
+        found: dict[str, int] = self._collector.people.counts()
+        return found
 
     def _parts(self) -> dict[str, Any]:
         return {"collector": self._collector.state(), "stream": self._stream}

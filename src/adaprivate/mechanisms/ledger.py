@@ -109,7 +109,7 @@ def _cost(book: Ledger, gram: Integers, person: int, batch: int) -> int:
                 product += np.int64(book.vectors[visit, i]) * book.last[i]
             total += 2 * weight * abs(product)
         visit = book.before[visit]
-    return total
+    return int(total)
 
 
 @kernel
@@ -178,13 +178,13 @@ def charge(book: Ledger, gram: Integers, shares: Integers, way: int, number: int
         if weight_new * along_new > scale * along_plain:
             best, scale = new, weight_new
     cost = 0
-    for _ in range(64):  # rounded to the grid it may not fit, and is then made shorter
+    for trial in range(64):  # rounded to the grid it may not fit, and is then made shorter
         for i in range(size):
             book.last[i] = np.int64(math.floor(scale * book.work[best, i] * _UNIT + 0.5))
         cost = _cost(book, gram, person, batch)
         if cost <= allowed:
             break
-        scale *= 0.99
+        scale *= 0.998 if trial < 48 else 0.8
     if cost > allowed:
         for i in range(size):
             book.last[i] = 0

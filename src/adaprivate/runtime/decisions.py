@@ -48,17 +48,6 @@ class Origin:
         made = Origin(self.id, self._key, parts[1]).token(int(parts[2]))
         return (parts[1], int(parts[2])) if hmac.compare_digest(token.encode(), made.encode()) else None
 
-    def person(self, user: object) -> int:
-        """The number by which a person is known here: who lacks the key cannot tell whose it is.
-
-        Two people with the same number, one in 2^63 pairs, would be protected as if they were one.
-        """
-        known = isinstance(user, str) or (isinstance(user, int) and not isinstance(user, bool))
-        if not known or user == "":
-            raise check.InputError(f"Expected user={type(user).__name__} to be a non-empty str, or an int.")
-        digest = hashlib.blake2b(str(user).encode("utf-8", "surrogatepass"), key=self._key, digest_size=8).digest()
-        return int.from_bytes(digest) >> 1
-
     def __repr__(self) -> str:
         return self.id
 

@@ -17,10 +17,10 @@ from adaprivate.compiled import streams
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.book import Book
 from adaprivate.mechanisms.channels import ChannelPlan
-from adaprivate.mechanisms.plan import SamplingPlan
 from adaprivate.policies.core.propensities import Propensities
 from adaprivate.privacy import Guarantee
 from adaprivate.purposes import Purpose
+from adaprivate.runtime.asking import expect_arms, expect_finite, expect_public_choice, needs_user, offered_of, person_of
 from adaprivate.runtime.decisions import Decision, Open, Origin, RewardRefusedError, life_and_round
 from adaprivate.runtime.engines import Engine, ExactEngine, SimulatedEngine
 from adaprivate.runtime.files import Lease
@@ -57,9 +57,9 @@ class Policy(Kept):
         if self._arms is not None:  # their pre-pulls and first pulls are counted by learned rounds
             check.expect(reward_window == 0, "reward_window", reward_window, f"== 0 for {settings.name}, a policy on arms")
         if propensities:
-            _expect_public_choice(settings)
+            expect_public_choice(settings)
         self._dimension: int = settings.dimension
-        self._protects_people = bool(getattr(getattr(settings.plan, "unit", None), "needs_user", False))
+        self._needs_user = needs_user(settings)
         self._missing: float = settings.missing
         self._lock = threading.RLock()
         self.clipped = 0
@@ -152,19 +152,20 @@ class Policy(Kept):
     def decide(self, candidates: object, *, user: object = None, propensity: bool | None = None) -> Decision:
         """Choose one of the rows of ``candidates`` (K, dimension). Rounds whose window has passed are counted first.
 
-        ``user``: whose decision it is, a text or a whole number, for a policy that protects people. ``propensity``: whether
-        the decision shall say how likely it was; by default as the policy was made.
+        ``user``: whose decision it is, a text or a whole number, for a policy that protects people.
+        ``propensity``: whether the decision shall say how likely it was; by default as the policy was made.
         """
-        offered, person = self._offered(candidates, 2), self._person(user)
+        offered = offered_of(candidates, 2, self._dimension)
+        person = -1 if user is None and not self._needs_user else self._person(user)
         asked = self.logs_propensities if propensity is None else propensity
         if asked:
-            _expect_public_choice(self.settings)
+            expect_public_choice(self.settings)
         with self._lock:
             if self._arms is not None:
                 self._expect_arms(offered)
             due = self.decided - self.reward_window - self.round
             if asked or due != 1 or not self._engine.fused or self.round in self._pauses:
-                self._expect_finite(offered, candidates)
+                expect_finite(offered, candidates)
                 self._count_until(self.decided - self.reward_window)
                 odds = self._probabilities(offered[None])[0] if asked else None
                 action, clipped = self._engine.choose(offered)
@@ -177,7 +178,7 @@ class Policy(Kept):
                     self._counted()
                     self._after_count()
             if clipped < 0:
-                self._expect_finite(offered, candidates)
+                expect_finite(offered, candidates)
             self.clipped += clipped
             return self._made(action, offered[action], None if odds is None else float(odds[action]), person)
 
@@ -188,20 +189,21 @@ class Policy(Kept):
 
         ``users``: whose each of them is, for a policy that protects people.
         """
-        offered = self._offered(candidates, 3)
+        offered = offered_of(candidates, 3, self._dimension)
         count = len(offered)
         if users is not None:
             check.expect(len(users) == count, "len(users)", len(users), f"== {count}, one for each decision")
-        people = [self._person(user) for user in users or [None] * count]
+        given = [None] * count if users is None else users
+        people = [self._person(user) for user in given]
         if self._arms is not None:
             check.expect(len(offered) == 1, "n", len(offered), "== 1 for a policy on arms: it learns between")
         asked = self.logs_propensities if propensity is None else propensity
         if asked:
-            _expect_public_choice(self.settings)
+            expect_public_choice(self.settings)
         with self._lock:
             if self._arms is not None:
                 self._expect_arms(offered[0])
-            self._expect_finite(offered, candidates)
+            expect_finite(offered, candidates)
             self._count_until(self.decided - self.reward_window)
             odds = self._probabilities(offered) if asked else None
             actions = np.zeros(len(offered), dtype=np.int64)
@@ -218,9 +220,9 @@ class Policy(Kept):
         """
         if self._arms is not None:
             check.expect(False, "policy", self.settings.name, "not to be one on fixed arms: its draws are paid for")
-        offered = self._offered(candidates, 2)
+        offered = offered_of(candidates, 2, self._dimension)
         with self._lock:
-            self._expect_finite(offered, candidates)
+            expect_finite(offered, candidates)
             self._count_until(self.decided - self.reward_window)
             action = self._engine.choose(offered)[0]
             self._engine.unmake()
@@ -231,10 +233,10 @@ class Policy(Kept):
 
         Like a decision it counts the rounds that are due first: rewards that come later for those are refused.
         """
-        _expect_public_choice(self.settings)
-        offered = self._offered(candidates, 2)
+        expect_public_choice(self.settings)
+        offered = offered_of(candidates, 2, self._dimension)
         with self._lock:
-            self._expect_finite(offered, candidates)
+            expect_finite(offered, candidates)
             self._count_until(self.decided - self.reward_window)
             found = self._engine.propensities(within_reach(offered[None]), check.whole("draws", draws, at_least=8))
             return Propensities(found.probability[0], found.error[0])
@@ -243,14 +245,14 @@ class Policy(Kept):
         return self._engine.propensities(within_reach(offered), 512).probability
 
     def _person(self, user: object) -> int:
-        """The number of a person; -1 for a policy that does not ask whose decisions are."""
-        if self._protects_people:
-            if user is None:
-                raise check.InputError("Expected user to be given with every decision: this policy protects people.")
-            return self._origin.person(user)
-        if user is not None:
-            raise check.InputError(f"Expected user not to be given: {self.settings.name} was not made with unit='user'.")
-        return -1
+        key = b"" if self.source is None else self._origin._key
+        return person_of(user, self._needs_user, key, self.settings.name)
+
+    def _expect_arms(self, offered: Floats) -> None:
+        """Raise unless these are the fixed arms, in a round that the policy was made for."""
+        expect_arms(offered, self._arms)  # type: ignore[arg-type]
+        rounds = self.settings.rounds
+        check.expect(self.decided < rounds, "round", self.decided, f"< {rounds}, the rounds in its settings")
 
     def _made(self, action: int, features: Floats, propensity: float | None, person: int) -> Decision:
         number = self.decided
@@ -379,34 +381,6 @@ class Policy(Kept):
         self._planned: int | None = getattr(self.settings, "planned", None)
         self._pauses = () if self._planned is None else (self._planned - 1, self._planned)
 
-    # --- input --------------------------------------------------------------------------------------------------------
-
-    def _offered(self, candidates: object, axes: int) -> Floats:
-        """A copy of the candidates with this many axes; anything else is refused."""
-        try:
-            offered = np.array(candidates, np.float64, order="C")
-        except (TypeError, ValueError, OverflowError):
-            offered = check.floats("candidates", candidates, (None,) * (axes - 1) + (self._dimension,))
-        shape = offered.shape
-        if len(shape) != axes or shape[-1] != self._dimension or 0 in shape:
-            wanted = f"(K, {self._dimension}) with K >= 1" if axes == 2 else f"(n, K, {self._dimension}) with n, K >= 1"
-            check.expect(False, "candidates.shape", shape, f"== {wanted}")
-        return offered
-
-    def _expect_arms(self, offered: Floats) -> None:
-        """Raise unless these are the fixed arms, in a round that the policy was made for."""
-        if not np.array_equal(offered, self._arms):  # type: ignore[arg-type]
-            raise check.InputError(f"Expected candidates to be the {self._dimension} unit vectors: the arms are fixed.")
-        rounds = self.settings.rounds
-        check.expect(self.decided < rounds, "round", self.decided, f"< {rounds}, the rounds in its settings")
-
-    def _expect_finite(self, offered: Floats, candidates: object) -> None:
-        """Raise, naming the entry, if a candidate's norm is not a finite number."""
-        with np.errstate(over="ignore"):
-            if not ((offered * offered).sum(axis=-1) <= 1e300).all():
-                check.floats("candidates", candidates, offered.shape)
-                raise check.InputError("Expected candidates to have norms <= 1e150.")
-
     # --- keeping ------------------------------------------------------------------------------------------------------
 
     def warm_up(self, candidates: int = 5) -> None:
@@ -414,9 +388,3 @@ class Policy(Kept):
         count = self._dimension if self._arms is not None else check.whole("candidates", candidates, at_least=1)
         with self._lock:
             self._engine.warm_up(np.eye(count, self._dimension))
-
-
-def _expect_public_choice(settings: Any) -> None:
-    """Raise where a choice is itself the noise: its probabilities would tell the rewards."""
-    released = not isinstance(settings.plan, SamplingPlan)
-    check.expect(released, "policy", settings.name, "to choose by what it released, for its probabilities to be public")

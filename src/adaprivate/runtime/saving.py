@@ -64,7 +64,9 @@ def restored(kind: type[Any], stored: dict[str, Any]) -> Any:
             vector = check.floats("open", features, (policy.settings.dimension,))
             origin = Origin(policy._origin.id, policy._origin._key, str(life))
             decision = Decision(action, version, propensity, number, vector.copy(), origin)
-            policy._open[number] = Open(decision, vector, *person or [-1], Told(reward) if told else reward)
+            policy._open[number] = Open(
+                decision, vector, int(person[0]) if person else -1, Told(reward) if told else reward
+            )
         return policy
     except check.InputError:
         raise

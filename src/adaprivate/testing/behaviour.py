@@ -21,7 +21,7 @@ from adaprivate.mechanisms.plan import BatchPlan, SamplingPlan
 from adaprivate.runtime.opening import load
 from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import run_all
-from adaprivate.testing.suite import checks, expect, fixed_arms, leaves, offers, play, same_state
+from adaprivate.testing.suite import checks, expect, fixed_arms, leaves, offers, play, same_state, whose
 
 FIELDS = ("Paper", "Guarantee", "Deviates")
 
@@ -145,7 +145,7 @@ def missing_rewards_count_as_their_public_value(settings: Any, world: Any) -> No
     for window in (0,) if fixed_arms(settings) else (0, 3):
         told, kept = (Policy(settings, seed=5, reward_window=window) for _ in range(2))
         for number, offered in enumerate(candidates):
-            one, two = told.decide(offered), kept.decide(offered)
+            one, two = (policy.decide(offered, **whose(settings, number)) for policy in (told, kept))
             expect((one.action, one.version, told.round) == (two.action, two.version, kept.round), "a missing reward shows")
             told.learn(one, missing if gone[number] else float(rewards[number]))
             if gone[number] and number % 2:

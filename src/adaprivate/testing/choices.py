@@ -18,7 +18,7 @@ from adaprivate.runtime.learner import choose, learn
 from adaprivate.runtime.policy import Policy
 from adaprivate.testing.books import FALSE_ALARM, exchanged
 from adaprivate.testing.releases import silent, staged, stated_ends
-from adaprivate.testing.suite import checks, expect, offers, play
+from adaprivate.testing.suite import checks, expect, offers, person, play, whose
 
 
 @checks
@@ -54,7 +54,7 @@ def _first_version(settings: Any) -> int:
     """The same where events are routed: by a policy in use, for where they go depends on what it chooses."""
     policy = Policy(settings, seed=7)
     for offered in offers(settings)[0]:
-        policy.learn(policy.decide(offered), 0.5)
+        policy.learn(policy.decide(offered, **whose(settings, policy.decided)), 0.5)
         policy.advance()
         if policy.version:
             break
@@ -92,7 +92,7 @@ def _lived(settings: Any, less: float, candidates: Floats, rewards: Floats) -> t
         rows = offered[None].copy()
         choose(state, rows, rng, action)
         actions.append(int(action[0]))
-        learn(state, rows[0, actions[-1]].copy(), reward, rng)
+        learn(state, rows[0, actions[-1]].copy(), reward, person(settings, number), rng)
     return actions, known
 
 
@@ -106,7 +106,7 @@ def compiled_samples_are_as_wide_as_stated(settings: Any, world: Any) -> None:
     pulls = max(2, getattr(settings, "pair", (0, 1.0))[0])
     state, rng = silent(settings).state, streams(4, Purpose.EXPLORATION, Purpose.CHOICE)
     for number in range(arms * pulls):  # arm 0 always earns, the last never
-        learn(state, np.eye(arms)[number // pulls], float(number // pulls < 1), rng)
+        learn(state, np.eye(arms)[number // pulls], float(number // pulls < 1), -1, rng)
     weight = pulls + 1
     means = np.where(np.arange(arms) < 1, pulls, 0) / weight
     chosen, one, offered = np.zeros(count, dtype=np.int64), np.zeros(1, dtype=np.int64), np.eye(arms)[None]

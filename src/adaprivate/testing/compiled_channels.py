@@ -62,7 +62,7 @@ def compiled_channels_are_those_of_the_book(settings: Any, world: Any) -> None:
         return
     features, rewards = played(settings, 3 * settings.rounds // 2)
     if plan.channels == (GAUSSIAN,):
-        rewards = np.random.default_rng(93).uniform(size=len(rewards))
+        rewards = np.random.default_rng(93).integers(1025, size=len(rewards)) / 1024  # a grid that every book keeps
     clear = compiled(settings, silent(settings), features, rewards)
     with open_noise(silent=True):
         exact = lived(settings, features, rewards)

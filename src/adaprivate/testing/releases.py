@@ -23,12 +23,12 @@ from adaprivate.check import Floats
 from adaprivate.compiled import Streams, borrowed, entry, streams
 from adaprivate.mechanisms.channels import ChannelPlan
 from adaprivate.mechanisms.plan import BatchPlan, RewardPlan, SamplingPlan
-from adaprivate.policies.core.dispatch import update
+from adaprivate.policies.core.dispatch import update, visit
 from adaprivate.policies.core.propensities import copied
 from adaprivate.privacy import GaussianPrice, PurePrice
 from adaprivate.purposes import Purpose
 from adaprivate.testing.books import FALSE_ALARM, distinguished, drive, enough_to_see, events, exchanged, open_noise
-from adaprivate.testing.suite import checks, expect, fixed_arms
+from adaprivate.testing.suite import PEOPLE, checks, expect, fixed_arms
 
 MOST_NUMBERS = 240  # of what is released, the first ones
 LONGEST = 1 << 15
@@ -43,6 +43,7 @@ MOST_TOLD = 24
 def _advance(state: Any, features: Floats, rewards: Floats, rng: Streams, first: int, last: int) -> None:
     """Count the rounds from ``first`` up to ``last``, not included."""
     for t in range(first, last):
+        visit(borrowed(state), t % PEOPLE)
         update(borrowed(state), borrowed(features[t]), rewards[t], borrowed(rng))
 
 

@@ -11,9 +11,12 @@ import numpy as np
 
 from adaprivate import environments
 from adaprivate.check import Array, Floats
+from adaprivate.runtime.asking import needs_user
 from adaprivate.runtime.policy import Policy
 
 _MARK = "_is_a_check"
+PEOPLE = 4
+"""So many come, one after the other, to policies that protect people."""
 
 
 def checks(function: Callable[[Any, Any], None]) -> Callable[..., None]:
@@ -58,7 +61,19 @@ def default_world(settings: Any) -> Any:
     """A small environment in which these settings can be simulated."""
     if fixed_arms(settings):
         return environments.environment("bernoulli-arms", {"arms": settings.dimension})
-    return environments.environment("synthetic", {"dimension": settings.dimension, "arms": 12, "candidates": 3})
+    people = PEOPLE if needs_user(settings) else 0
+    options = {"dimension": settings.dimension, "arms": 12, "candidates": 3, "people": people}
+    return environments.environment("synthetic", options)
+
+
+def person(settings: Any, number: int) -> int:
+    """Who comes in this round: people in turn, or -1 where a policy does not ask."""
+    return number % PEOPLE if needs_user(settings) else -1
+
+
+def whose(settings: Any, number: int) -> dict[str, Any]:
+    """The same as an argument of a decision."""
+    return {"user": person(settings, number)} if needs_user(settings) else {}
 
 
 def offers(settings: Any, seed: int = 0) -> tuple[Floats, Floats]:
@@ -74,7 +89,7 @@ def play(policy: Policy, candidates: Floats, rewards: Any) -> list[int]:
     """Decide and learn once for each row; the actions. Rewards that are None are told as missing."""
     actions = []
     for offered, reward in zip(candidates, rewards, strict=True):
-        decision = policy.decide(offered)
+        decision = policy.decide(offered, **whose(policy.settings, policy.decided))
         policy.learn(decision, None if reward is None else float(reward))
         actions.append(decision.action)
     return actions

@@ -18,7 +18,7 @@ State = TypeVar("State", bound=tuple[Any, ...])
 
 
 PLANNED = (
-    *("noise", "ends", "encoder", "decoder", "influence", "relevance", "drift", "row_covariance", "plan"),
+    *("noise", "ends", "encoder", "gram", "decoder", "influence", "relevance", "drift", "row_covariance", "plan"),
     *("offers", "offered_in"),
 )
 """The fields of states that are a plan's own: what it fills in for all its batches, and what it still looks at."""

@@ -34,4 +34,5 @@ class NoiseAwareDefaultSettings(NoiseAwareSettings):
 EXAMPLES = (
     NoiseAwareDefaultSettings(dimension=4, rounds=60),
     NoiseAwareDefaultSettings(dimension=3, rounds=80, base_rate=0.2, missing=0.0, epsilon=5.0),
+    NoiseAwareDefaultSettings(dimension=3, rounds=60, unit="user", batch_size=6),
 )

@@ -102,7 +102,7 @@ def learner(settings: NoiseAwareSettings) -> NoiseAwareState:
     personal, empty = settings.unit == "user", np.zeros((0, 0))
     tables = Tables(empty, empty, empty, np.zeros(0)) if settings.rows is None else settings.rows.tables
     if personal:  # every run makes its own
-        tables = Tables(*(np.zeros((count, count)) for _ in range(3)), np.zeros(count))
+        tables = Tables(np.zeros((count, count)), np.zeros((count, count)), np.zeros((count, count)), np.zeros(count))
     items = room_for_items(settings)
     offers = MOST_OFFERS if settings.choice is None else 0
     prior = np.full(size, settings.prior_precision)

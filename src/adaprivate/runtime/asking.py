@@ -1,0 +1,68 @@
+"""What callers give with a decision, checked: bad input gets one clear error, and nothing has changed."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from adaprivate import check
+from adaprivate.check import Floats
+from adaprivate.mechanisms.plan import SamplingPlan
+
+
+def offered_of(candidates: object, axes: int, dimension: int) -> Floats:
+    """A copy of the candidates with this many axes; anything else is refused."""
+    try:
+        offered = np.array(candidates, np.float64, order="C")
+    except (TypeError, ValueError, OverflowError):
+        offered = check.floats("candidates", candidates, (None,) * (axes - 1) + (dimension,))
+    shape = offered.shape
+    if len(shape) != axes or shape[-1] != dimension or 0 in shape:
+        wanted = f"(K, {dimension}) with K >= 1" if axes == 2 else f"(n, K, {dimension}) with n, K >= 1"
+        check.expect(False, "candidates.shape", shape, f"== {wanted}")
+    return offered
+
+
+def expect_finite(offered: Floats, candidates: object) -> None:
+    """Raise, naming the entry, if a candidate's norm is not a finite number."""
+    with np.errstate(over="ignore"):
+        if not ((offered * offered).sum(axis=-1) <= 1e300).all():
+            check.floats("candidates", candidates, offered.shape)
+            raise check.InputError("Expected candidates to have norms <= 1e150.")
+
+
+def expect_arms(offered: Floats, arms: Floats) -> None:
+    """Raise unless these are the fixed arms."""
+    if not np.array_equal(offered, arms):
+        raise check.InputError(f"Expected candidates to be the {len(arms)} unit vectors: the arms are fixed.")
+
+
+def expect_public_choice(settings: Any) -> None:
+    """Raise where a choice is itself the noise: its probabilities would tell the rewards."""
+    released = not isinstance(settings.plan, SamplingPlan)
+    check.expect(released, "policy", settings.name, "to choose by what it released, for its probabilities to be public")
+
+
+def needs_user(settings: Any) -> bool:
+    """Whether a policy protects people, and so must be told whose decisions are."""
+    return bool(getattr(getattr(settings.plan, "unit", None), "needs_user", False))
+
+
+def person_of(user: object, needed: bool, key: bytes, policy: str) -> int:
+    """The number by which a person is known here, -1 where the policy does not ask whose decisions are.
+
+    Who lacks the key cannot tell whose it is. Two people with the same number, one in 2^63 pairs, are protected as one.
+    """
+    if needed:
+        if user is None:
+            raise check.InputError("Expected user to be given with every decision: this policy protects people.")
+        known = isinstance(user, str) or (isinstance(user, int) and not isinstance(user, bool))
+        if not known or user == "":
+            raise check.InputError(f"Expected user of type {type(user).__name__} to be a non-empty str, or an int.")
+        text = str(user).encode("utf-8", "surrogatepass")
+        return int.from_bytes(hashlib.blake2b(text, key=key, digest_size=8).digest()) >> 1
+    if user is not None:
+        raise check.InputError(f"Expected user not to be given: {policy} was not made to protect people.")
+    return -1
