@@ -16,7 +16,6 @@ from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.mechanisms import packing
 from adaprivate.mechanisms.arm_sampler import ArmSampler
-from adaprivate.mechanisms.ledger import VECTOR_BITS
 from adaprivate.mechanisms.noise import Noise
 from adaprivate.mechanisms.people import VisitCount
 from adaprivate.mechanisms.units.base import Event, person_of
@@ -175,12 +174,14 @@ class SumBook(Book):
         return after
 
     def weigh(self, number: int, person: int, features: Floats) -> Floats:
-        weighed: Floats = self._collector.weigh(number, person, self.plan.event(features)) * 2.0**-VECTOR_BITS
+        if self.batch >= len(self.plan.ends) and not self.plan.continues:  # never released, and so not counted
+            return np.zeros(self.plan.size)
+        weighed: Floats = self._collector.weight(number, person, self.plan.event(features))
         return weighed if self.plan.shape is None else np.asarray(self.plan.shape.root @ weighed)
 
     @property
     def people(self) -> dict[str, int]:
-        found: dict[str, int] = self._collector.people.counts()
+        found: dict[str, int] = self._collector.counts()
         return found
 
     def _parts(self) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class Ledger(NamedTuple):
     visits: npt.NDArray[np.uint8]
     """How many visits of each person were counted."""
     latest: npt.NDArray[np.int32]
-    """The last of them."""
+    """The last of them, -1 for none."""
     before: npt.NDArray[np.int32]
     """For each counted visit that person's visit before it."""
     batches: npt.NDArray[np.int32]
@@ -67,7 +67,7 @@ def ledger(size: int, people: int, visits: int) -> Ledger:
         numbers=np.zeros(people, dtype=np.int64),
         spent=np.zeros(people, dtype=np.int64),
         visits=np.zeros(people, dtype=np.uint8),
-        latest=np.zeros(people, dtype=np.int32),
+        latest=np.full(people, -1, dtype=np.int32),
         before=np.zeros(visits, dtype=np.int32),
         batches=np.zeros(visits, dtype=np.int32),
         vectors=np.zeros((visits, size), dtype=np.int16),
@@ -142,10 +142,7 @@ def charge(book: Ledger, gram: Integers, shares: Integers, way: int, number: int
     s.round += 1
     for i in range(size):
         book.last[i] = 0
-    known = s.people
     person = place_of(book, number)
-    if person == known:
-        book.latest[person] = -1
     counted = np.int64(book.visits[person])
     if counted >= shares.shape[0]:
         s.beyond += 1
