@@ -16,9 +16,9 @@ from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.mechanisms import packing
 from adaprivate.mechanisms.arm_sampler import ArmSampler
-from adaprivate.mechanisms.ledger import VECTOR_BITS
 from adaprivate.mechanisms.noise import Noise
-from adaprivate.mechanisms.units.base import Event
+from adaprivate.mechanisms.people import VisitCount
+from adaprivate.mechanisms.units.base import Event, person_of
 
 if TYPE_CHECKING:
     from adaprivate.mechanisms.plan import BatchPlan, RewardPlan, SamplingPlan
@@ -174,12 +174,14 @@ class SumBook(Book):
         return after
 
     def weigh(self, number: int, person: int, features: Floats) -> Floats:
-        weighed: Floats = self._collector.weigh(number, person, self.plan.event(features)) * 2.0**-VECTOR_BITS
+        if self.batch >= len(self.plan.ends) and not self.plan.continues:  # never released, and so not counted
+            return np.zeros(self.plan.size)
+        weighed: Floats = self._collector.weight(number, person, self.plan.event(features))
         return weighed if self.plan.shape is None else np.asarray(self.plan.shape.root @ weighed)
 
     @property
     def people(self) -> dict[str, int]:
-        found: dict[str, int] = self._collector.people.counts()
+        found: dict[str, int] = self._collector.counts()
         return found
 
     def _parts(self) -> dict[str, Any]:
@@ -201,6 +203,7 @@ class RewardBook(Book):
         self.plan, self.source = plan, source
         self._told: float | None = None
         """What was told of the round just counted."""
+        self._visits = VisitCount(plan.told) if plan.unit.needs_user else None
 
     @property
     def due(self) -> bool:
@@ -210,19 +213,40 @@ class RewardBook(Book):
         return Told(self.plan.law.tell(reward, self.source))
 
     def _enter(self, event: Event) -> None:
-        self._told = event.reward if type(event.reward) is Told else self.arrived(check.reward(event.reward))
+        reward = event.reward if type(event.reward) is Told else check.reward(event.reward)
+        if self._counts(event):
+            self._told = reward if type(reward) is Told else self.arrived(reward)
+        else:
+            self._told = self.plan.centre
+
+    def _counts(self, event: Event) -> bool:
+        if self._visits is None:
+            return True
+        return self._visits.visit(event.round, check.whole("user", person_of(event), at_least=0))
+
+    def weigh(self, number: int, person: int, features: Floats) -> Floats:
+        """1 for a visit that is told, 0 for one of which nothing is."""
+        if self._visits is None:
+            return super().weigh(number, person, features)
+        return np.array([float(self._visits.visit(number, person))])
+
+    @property
+    def people(self) -> dict[str, int]:
+        return super().people if self._visits is None else self._visits.counts()
 
     def close(self) -> tuple[Release, Self]:
         self._expect_due()
-        after = self.plan.book(self.source)
-        after.round, after.batch = self.round, self.batch + 1
+        after: Self = self.plan.book(self.source)
+        after.round, after.batch, after._visits = self.round, self.batch + 1, self._visits
         return Release(self.batch, np.array([self._told - self.plan.centre])), after
 
     def _parts(self) -> dict[str, Any]:
-        return {"told": self._told}
+        return {"told": self._told} | ({} if self._visits is None else {"visits": self._visits.state()})
 
     def _restore(self, stored: dict[str, Any]) -> None:
         self._told = stored["told"]
+        if self._visits is not None:
+            self._visits.restore(stored.get("visits"))
 
 
 class ArmBook(Book):

@@ -101,7 +101,8 @@ class ChannelPlan(Plan):
         pure = PurePrice(self.epsilon)
         if GAUSSIAN not in self.channels:
             return pure
-        sums = GaussianLaw().price(self.noise_multiplier, self._slack if exact_noise else 0.0, self.unit.attained)
+        attained = self.unit.attained and self.unit.participation.batches == 1
+        sums = GaussianLaw().price(self.noise_multiplier, self._slack if exact_noise else 0.0, attained)
         return EitherPrice((pure, sums)) if self.unit == EventUnit() else sums
 
     @cached_property

@@ -64,6 +64,14 @@ class EventCollector(Collector):
     def copy(self) -> Self:
         """One with the same contents that shares nothing with this one."""
 
+    def weight(self, number: int, person: int, features: Floats) -> Floats:
+        """What a person's visit in round ``number`` is weighted with, where the noise is round: public."""
+        raise check.InputError(f"Expected a sum that tells people apart, not {type(self).__name__}.")
+
+    def counts(self) -> dict[str, int]:
+        """How many people came, and how many of their visits were counted or came to nothing: public."""
+        raise check.InputError(f"Expected a sum that tells people apart, not {type(self).__name__}.")
+
     def go_on(self, earlier: EventCollector) -> None:
         """Take over what an earlier collector of the same kind holds, under another plan."""
         self.restore(earlier.state())
@@ -99,6 +107,14 @@ class Contribution:
     def zero(self) -> Array:
         """The empty sum."""
         return np.full(self.dimension, 0, dtype=object) if self.exact else np.zeros(self.dimension)
+
+    def bounded(self, features: object) -> Floats:
+        """The features where the noise is round, clipped to norm 1."""
+        x = check.floats("features", features, (self.dimension,))
+        if self.shape is not None:
+            x = self.shape.whiten(x)
+        norm = float(np.linalg.norm(x))
+        return x / norm if norm > 1 else x
 
     def __call__(self, features: object, reward: object) -> Array:
         x = check.floats("features", features, (self.dimension,))

@@ -22,12 +22,12 @@ import numpy.typing as npt
 from adaprivate import check
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, bound, entry, kernel, record
+from adaprivate.mechanisms.people import MOST_VISITS, fill_slots, place_of, slots_for
 
 VECTOR_BITS = 10
 GRAM_BITS = 30
 WHOLE = 2 ** (GRAM_BITS + 2 * VECTOR_BITS)
 """1 in units of L."""
-MOST_VISITS = 100
 WAYS = ("directions", "scalar", "equal")
 """How visits are weighted: along what is new in them, along themselves, or all alike as group privacy would."""
 _UNIT = 2.0**VECTOR_BITS
@@ -45,7 +45,7 @@ class Ledger(NamedTuple):
     visits: npt.NDArray[np.uint8]
     """How many visits of each person were counted."""
     latest: npt.NDArray[np.int32]
-    """The last of them."""
+    """The last of them, -1 for none."""
     before: npt.NDArray[np.int32]
     """For each counted visit that person's visit before it."""
     batches: npt.NDArray[np.int32]
@@ -63,11 +63,11 @@ class Ledger(NamedTuple):
 def ledger(size: int, people: int, visits: int) -> Ledger:
     """An empty ledger of vectors of this length, with room for so many people and counted visits."""
     return Ledger(
-        slots=np.zeros(_slots(people), dtype=np.int32),
+        slots=slots_for(people),
         numbers=np.zeros(people, dtype=np.int64),
         spent=np.zeros(people, dtype=np.int64),
         visits=np.zeros(people, dtype=np.uint8),
-        latest=np.zeros(people, dtype=np.int32),
+        latest=np.full(people, -1, dtype=np.int32),
         before=np.zeros(visits, dtype=np.int32),
         batches=np.zeros(visits, dtype=np.int32),
         vectors=np.zeros((visits, size), dtype=np.int16),
@@ -75,10 +75,6 @@ def ledger(size: int, people: int, visits: int) -> Ledger:
         work=np.zeros((2 * MOST_VISITS + 3, size + 1)),
         scalars=record(people=0, visits=0, round=0, beyond=0),
     )
-
-
-def _slots(people: int) -> int:
-    return int(2 ** max(3, math.ceil(math.log2(2 * max(people, 1)))))
 
 
 def gram(encoder: Floats) -> Integers:
@@ -94,27 +90,6 @@ def shares(way: str, visits: int) -> Integers:
     parts = 1 / np.arange(1.0, visits + 1) if way != "equal" else np.arange(1.0, 2 * visits, 2)
     total = np.cumsum(parts) / parts.sum()
     return np.asarray(np.floor(total * (1 - 1e-9) * WHOLE), dtype=np.int64)
-
-
-@kernel
-def _place(book: Ledger, number: int) -> int:
-    """The place of this person; the first free one, now theirs, of somebody new."""
-    mask = book.slots.shape[0] - 1
-    key = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
-    key ^= key >> np.uint64(29)
-    slot = np.int64(key & np.uint64(mask))
-    while book.slots[slot] > 0:
-        place = book.slots[slot] - 1
-        if book.numbers[place] == number:
-            return int(place)
-        slot = (slot + 1) & mask
-    s = book.scalars[0]
-    place = s.people
-    book.slots[slot] = place + 1
-    book.numbers[place] = number
-    book.latest[place] = -1
-    s.people += 1
-    return int(place)
 
 
 @kernel
@@ -167,7 +142,7 @@ def charge(book: Ledger, gram: Integers, shares: Integers, way: int, number: int
     s.round += 1
     for i in range(size):
         book.last[i] = 0
-    person = _place(book, number)
+    person = place_of(book, number)
     counted = np.int64(book.visits[person])
     if counted >= shares.shape[0]:
         s.beyond += 1
@@ -188,6 +163,7 @@ def charge(book: Ledger, gram: Integers, shares: Integers, way: int, number: int
     for i in range(size):
         book.work[plain, i] = aim[i]
     best = plain
+    # 1 / N of each where they are all alike
     scale = 1.0 / shares.shape[0] if way == 2 else _weight(book, gram, aim, plain, count, batch, room)
     if way == 0 and count > 0:
         _project(book, aim, count, new)
@@ -259,17 +235,6 @@ def _charge(book: Any, gram: Integers, shares: Integers, way: int, number: int, 
     return charge(book, gram, shares, way, number, batch, aim)
 
 
-@entry
-def _rehash(book: Any) -> None:
-    """Fill the empty table of slots."""
-    s = book.scalars[0]
-    people, s.people = s.people, 0
-    for place in range(people):
-        latest = book.latest[place]
-        _place(book, book.numbers[place])
-        book.latest[place] = latest
-
-
 def resized(book: Ledger, people: int, visits: int) -> Ledger:
     """The same ledger with room for so many people and counted visits."""
     found = ledger(book.last.shape[0], people, visits)
@@ -280,7 +245,7 @@ def resized(book: Ledger, people: int, visits: int) -> Ledger:
         getattr(found, name)[:kept] = getattr(book, name)[:kept]
     found.last[:] = book.last
     found.scalars[:] = book.scalars
-    _rehash(found)
+    fill_slots(found)
     return found
 
 
@@ -378,5 +343,5 @@ class PeopleLedger:
         except Exception as error:  # whatever damaged parts provoke
             raise check.InputError(f"Expected data to hold a ledger ({type(error).__name__}).") from None
         check.expect(whole, "ledger", "another", "to be whole")
-        _rehash(found)
+        fill_slots(found)
         self.arrays = found

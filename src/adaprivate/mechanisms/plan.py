@@ -24,6 +24,7 @@ from adaprivate.mechanisms.laws import AdditiveLaw, GaussianLaw, RewardLaw
 from adaprivate.mechanisms.noise import Noise, Secure, Simulated, SimulatedReplicas
 from adaprivate.mechanisms.prefix import NoisyRows, PrefixSum, Strategy
 from adaprivate.mechanisms.units import EventUnit, Unit
+from adaprivate.mechanisms.units.visits import UserVisitsUnit
 from adaprivate.privacy import Guarantee, Participation, Price
 from adaprivate.purposes import Purpose
 
@@ -39,6 +40,7 @@ KEPT = (
     "user-clip",
     "user-batches",
     "user-ledger",
+    "user-visits",
 )
 """The conditions that policies see to themselves, where a guarantee rests on them; the others are the caller's."""
 
@@ -302,17 +304,31 @@ _OWN = ("unit", "law", "shape", "epochs")
 
 @dataclass(frozen=True, kw_only=True)
 class RewardPlan(Plan):
-    """Every reward told with noise of its own as soon as it is known, by a law of that kind."""
+    """Every reward told with noise of its own as soon as it is known, by a law of that kind.
+
+    ``unit``: whom it protects; of people the first few rewards are told, and pay together, and for the others a constant
+    stands.
+    """
 
     law: RewardLaw
     centre: float = 0.0
+    unit: Unit = EventUnit()  # noqa: RUF009  # frozen and without state
+
+    def __post_init__(self) -> None:
+        fits = isinstance(self.unit, EventUnit | UserVisitsUnit)
+        check.expect(fits, "unit", self.unit.name, "in {event, user-visits} for rewards that are told one by one")
+
+    @property
+    def told(self) -> int:
+        """How many rewards of one unit are told."""
+        return self.unit.visits if isinstance(self.unit, UserVisitsUnit) else 1
 
     @property
     def participation(self) -> Participation:
-        return privacy.told_rewards()
+        return self.unit.participation if self.unit.needs_user else privacy.told_rewards()
 
     def price(self, *, exact_noise: bool = False) -> Price:
-        return self.law.price()
+        return self.law.price(self.told)
 
     def end_of(self, batch: int) -> int:
         return batch + 1
@@ -330,7 +346,8 @@ class RewardPlan(Plan):
         """The whole plan: public."""
         law = [self.law.name, dataclasses.asdict(self.law)]  # type: ignore[call-overload]
         plain = {"delta": self.delta, "nominal_epsilon": self.nominal_epsilon, "centre": self.centre}
-        return packing.to_bytes({"kind": "reward", **plain, "law": law})
+        unit = [self.unit.name, dataclasses.asdict(self.unit)]  # type: ignore[call-overload]
+        return packing.to_bytes({"kind": "reward", **plain, "law": law, "unit": unit})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -384,9 +401,9 @@ def plan_from_bytes(data: bytes) -> Any:
         return restored_plan(stored)
     name, options = stored["law"]
     law = laws.named(name)(**options)
+    unit_name, unit_options = stored.get("unit", (EventUnit.name, {}))  # of old, plans of told rewards had none
     if kind == "reward":
-        return RewardPlan(**{**stored, "law": law})
-    unit_name, unit_options = stored["unit"]
+        return RewardPlan(**{**stored, "law": law, "unit": units.named(unit_name)(**unit_options)})
     epochs = [
         Epoch(first, last, history.restored(name, matrix, last - first)) for first, last, name, matrix in stored["epochs"]
     ]

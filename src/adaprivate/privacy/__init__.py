@@ -38,6 +38,7 @@ from adaprivate.privacy.participation import (
     people,
     rows,
     toeplitz_sensitivity,
+    told_people,
     told_rewards,
     users,
 )
@@ -130,6 +131,7 @@ __all__ = [
     "thompson_standard_epsilon",
     "thompson_variance",
     "toeplitz_sensitivity",
+    "told_people",
     "told_rewards",
     "users",
     "wishart_degrees",

@@ -78,6 +78,17 @@ def told_rewards() -> Participation:
     return Participation("event", "replace", 1.0, conditions=("reward-range", "one-batch", *_STREAM))
 
 
+def told_people() -> Participation:
+    """All rewards of one person, when the first few are told one by one with noise of their own, and no others."""
+    return Participation(
+        "user",
+        "replace",
+        1.0,
+        protects="all rewards of any one person",
+        conditions=("reward-range", "one-batch", "user-visits", "user-identity", "public-visits", *_STREAM),
+    )
+
+
 def channelled(*, local: bool = False, gaussian: bool = False) -> Participation:
     """One reward in [0, 1] replaced by another, when each takes one of several channels, by a public rule.
 
@@ -223,18 +234,26 @@ class UserLedger:
         self.separation = check.whole("separation", separation, at_least=1)
         self._entered: dict[str, tuple[int, int]] = {}
 
-    def admit(self, user: str, batch: int) -> bool:
-        """Whether this user's event may enter this batch; a first admission to a batch is counted."""
+    def admits(self, user: str, batch: int) -> bool:
+        """Whether this user's event may enter this batch."""
         check.expect(isinstance(user, str) and user != "", "user", type(user).__name__, "to be a non-empty str")
         batch = check.whole("batch", batch, at_least=0)
         count, last = self._entered.get(user, (0, -1))
         check.expect(batch >= last, "batch", batch, f">= {last}, the batch this user was last in")
-        if count and batch == last:
-            return True
-        if count == self.batches or (count and batch - last < self.separation):
-            return False
-        self._entered[user] = (count + 1, batch)
-        return True
+        return not count or batch == last or (count < self.batches and batch - last >= self.separation)
+
+    def admit(self, user: str, batch: int) -> bool:
+        """The same; a first admission to a batch is counted."""
+        admitted = self.admits(user, batch)
+        count, last = self._entered.get(user, (0, -1))
+        if admitted and batch != last:
+            self._entered[user] = (count + 1, batch)
+        return admitted
+
+    @property
+    def people(self) -> int:
+        """How many users were admitted."""
+        return len(self._entered)
 
     def state(self) -> dict[str, tuple[int, int]]:
         """For each user: batches entered, and the last of them."""

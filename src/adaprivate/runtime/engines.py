@@ -196,9 +196,11 @@ class ExactEngine(Engine):
 
     def count(self, number: int, features: Floats, reward: float, person: int = -1) -> None:
         if self.learner.done[0] == number:  # else an interruption came after this step, and so below
-            if person >= 0:
-                self.learner.state.direction[:] = self.book.weigh(number, person, features)
-            self.learner.counted(features)
+            weighed = self.book.weigh(number, person, features) if person >= 0 else None
+            if weighed is None or self.settings.weighed(self.learner.state, weighed):
+                self.learner.counted(features)
+            else:
+                self.learner.passed()
         if self.book.round == number:
             if self.book.tells:
                 self._before_noise()

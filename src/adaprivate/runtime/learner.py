@@ -117,6 +117,10 @@ class Learner:
             self._counted = bound(_counted, self.state, features, self.done)
         self._counted(self.state, features, self.done)
 
+    def passed(self) -> None:
+        """A round is over that does not count."""
+        self.done[0] += 1
+
     def read(self, release: Release) -> None:
         """Take in what was released."""
         _read(self.state, release.values, self.done)

@@ -42,8 +42,8 @@ class RewardLaw(Law):
         """What is told of this reward (0 to 1): its mean, over the noise, is the reward."""
 
     @abstractmethod
-    def price(self) -> Price:
-        """What one reward pays."""
+    def price(self, rewards: int = 1) -> Price:
+        """What one reward pays, or so many together."""
 
 
 class CountLaw(Law):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
+from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
@@ -51,8 +52,18 @@ class RandomisedResponse(RewardLaw):
         truly = bool(source.generator.uniform() < self.keep)  # type: ignore[attr-defined]
         return self.told(float(bit == truly))
 
-    def price(self) -> Price:
-        return PurePrice(self.epsilon)
+    def price(self, rewards: int = 1) -> Price:
+        total = Fraction(self.epsilon) * rewards
+        rounded_total = float(total)
+        return PurePrice(rounded_total if rounded_total >= total else math.nextafter(rounded_total, math.inf))
+
+
+def split(epsilon: float, rewards: int) -> float:
+    """The largest epsilon that so many rewards can each have of this one."""
+    part = epsilon / rewards
+    while Fraction(part) * rewards > Fraction(epsilon):
+        part = math.nextafter(part, 0.0)
+    return part
 
 
 def flip(reward: float | bool, epsilon: float) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
 
+from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.mechanisms.contributions import Coordinates, EventCollector
 from adaprivate.mechanisms.noise import Noise
@@ -25,6 +26,13 @@ class Event(NamedTuple):
     channel: str = ""
     block: int = -1
     closes: bool = False
+
+
+def person_of(event: Event) -> str | int:
+    """Whose event it is, where that must be told."""
+    if event.user is None:
+        raise check.InputError("Expected user to be given with every event: this plan protects people.")
+    return event.user
 
 
 class Unit(ABC):

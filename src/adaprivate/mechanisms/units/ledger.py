@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from copy import copy
 from dataclasses import dataclass
@@ -12,13 +13,17 @@ import numpy as np
 from adaprivate import check, privacy
 from adaprivate.check import Array, Floats, Integers
 from adaprivate.mechanisms.contributions import Coordinates, EventCollector
-from adaprivate.mechanisms.ledger import MOST_VISITS, VECTOR_BITS, WAYS, PeopleLedger
+from adaprivate.mechanisms.ledger import VECTOR_BITS, WAYS, PeopleLedger
 from adaprivate.mechanisms.noise import Noise
-from adaprivate.mechanisms.units.base import Event, Unit
+from adaprivate.mechanisms.people import MOST_VISITS
+from adaprivate.mechanisms.units.base import Event, Unit, person_of
 from adaprivate.privacy import Participation
 
 REWARD_BITS = VECTOR_BITS
 """With vectors on the same grid, contributions are whole numbers of 2^-20: nothing is rounded."""
+
+
+CLIP = "clip"
 
 
 class LedgerSum(EventCollector):
@@ -45,11 +50,16 @@ class LedgerSum(EventCollector):
         norm = float(np.linalg.norm(aim))
         return self.people.charge(number, person, self.batch, np.ascontiguousarray(aim / norm if norm > 1 else aim))
 
+    def weight(self, number: int, person: int, features: Floats) -> Floats:
+        return np.asarray(self.weigh(number, person, features) * 2.0**-VECTOR_BITS, np.float64)
+
+    def counts(self) -> dict[str, int]:
+        return self.people.counts()
+
     def count(self, event: Event) -> bool:
-        if event.user is None:
-            raise check.InputError("Expected user to be given with every event: this plan protects people.")
+        person = person_of(event)
         reward = check.reward(event.reward)
-        vector = self.weigh(event.round, check.whole("user", event.user, at_least=0), event.features)
+        vector = self.weigh(event.round, check.whole("user", person, at_least=0), event.features)
         weight = math.floor(reward * 2**REWARD_BITS) - self._centre
         if self.exact:
             self._total = self._total + np.array([weight * int(entry) for entry in vector], dtype=object)
@@ -107,7 +117,8 @@ class UserLedgerUnit(Unit):
     """All rewards of any one person, for any number of batches and visits: the first ``visits`` of each person count.
 
     ``way``: "directions" (each visit along what is new in it), "scalar" (along itself), "equal" (1 / visits of each, which
-    is what group privacy pays). Events must say whose they are.
+    is what group privacy pays). "clip": a person's first ``visits`` batches count, what they add to each clipped to what
+    their share allows; in simulation only. Events must say whose they are.
     """
 
     name: ClassVar[str] = "user-ledger"
@@ -118,11 +129,12 @@ class UserLedgerUnit(Unit):
 
     def __post_init__(self) -> None:
         check.whole("visits", self.visits, at_least=1, at_most=MOST_VISITS)
-        check.one_of("way", self.way, WAYS)
+        check.one_of("way", self.way, (*WAYS, CLIP))
 
     @property
     def participation(self) -> Participation:
-        return privacy.people()
+        found = privacy.people()
+        return dataclasses.replace(found, conditions=("user-clip", *found.conditions)) if self.way == CLIP else found
 
     def collector(self, dimension: int, *, noise: Noise, centre: float, shape: Coordinates | None) -> LedgerSum:
         """For a single batch."""
@@ -130,6 +142,7 @@ class UserLedgerUnit(Unit):
         return LedgerSum(people, noise=noise, centre=centre, shape=shape)
 
     def collector_for(self, plan: Any, source: Noise) -> LedgerSum:
+        check.expect(self.way != CLIP, "way", self.way, f"in {{{', '.join(WAYS)}}} with exact noise")
         people = PeopleLedger(plan.size, followed(plan.encoder()), self.way, self.visits)
         return LedgerSum(people, noise=source, centre=plan.centre, shape=plan.shape)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from copy import copy
 from dataclasses import dataclass
@@ -10,10 +11,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from adaprivate import check
-from adaprivate.check import Array
+from adaprivate.check import Array, Floats
 from adaprivate.mechanisms.contributions import Contribution, Coordinates, EventCollector, towards_zero
 from adaprivate.mechanisms.noise import EVENT_BITS, Noise
-from adaprivate.mechanisms.units.base import Event, Unit
+from adaprivate.mechanisms.units.base import Event, Unit, person_of
 from adaprivate.privacy import Participation, UserLedger, users
 
 
@@ -40,7 +41,10 @@ class UserSum(EventCollector):
         self.ledger = UserLedger(batches, separation)
         self.batch = 0
         self.dropped = 0
+        self.counted = 0
         self._users: dict[str, Array] = {}
+        self._visits: dict[str, int] = {}
+        """How many events each has in this batch."""
 
     def add(self, user: str, features: object, reward: object) -> bool:
         """Count one event of this user; False when the user's batches are used up and the event was dropped."""
@@ -49,12 +53,26 @@ class UserSum(EventCollector):
             self.dropped += 1
             return False
         self._users[user] = self._users.get(user, self._contribution.zero()) + contribution
+        self._visits[user] = self._visits.get(user, 0) + 1
+        self.counted += 1
         return True
 
+    def weight(self, number: int, person: int, features: Floats) -> Floats:
+        """What the event is expected to add to what clipping leaves: of n it is taken to leave sqrt(n). Changes nothing.
+
+        That is right on average where rewards are even chances around a centre of 1/2, and visits are not alike.
+        """
+        x = self._contribution.bounded(features)
+        if not self.ledger.admits(str(person), self.batch):
+            return np.zeros(len(x))
+        n = self._visits.get(str(person), 0) + 1
+        return x * (math.sqrt(n) - math.sqrt(n - 1))
+
+    def counts(self) -> dict[str, int]:
+        return {"people": self.ledger.people, "counted": self.counted, "beyond": self.dropped}
+
     def count(self, event: Event) -> bool:
-        if event.user is None:
-            raise check.InputError("Expected user to be given with every event: this plan protects people.")
-        return self.add(str(event.user), event.features, event.reward)
+        return self.add(str(person_of(event)), event.features, event.reward)
 
     def copy(self) -> Self:
         twin = copy(self)
@@ -67,7 +85,7 @@ class UserSum(EventCollector):
         total = self._contribution.zero()
         for vector in self._users.values():
             total = total + self._clip(vector)
-        self._users = {}
+        self._users, self._visits = {}, {}
         self.batch += 1
         return total
 
@@ -96,7 +114,8 @@ class UserSum(EventCollector):
 
     def state(self) -> dict[str, object]:
         waiting = {user: [str(v) if self.exact else float(v) for v in vector] for user, vector in self._users.items()}
-        return {"batch": self.batch, "dropped": self.dropped, "ledger": self.ledger.state(), "users": waiting}
+        numbers = {"batch": self.batch, "dropped": self.dropped, "counted": self.counted}
+        return {**numbers, "ledger": self.ledger.state(), "users": waiting, "visits": dict(self._visits)}
 
     def restore(self, state: dict[str, Any]) -> None:
         check.expect(
@@ -104,6 +123,8 @@ class UserSum(EventCollector):
         )
         self.ledger.restore(state["ledger"])
         self.batch, self.dropped = int(state["batch"]), int(state["dropped"])
+        self.counted = int(state["counted"])
+        self._visits = {user: int(count) for user, count in state["visits"].items()}
         kind, convert = (object, int) if self.exact else (np.float64, float)
         self._users = {user: np.array([convert(v) for v in vector], dtype=kind) for user, vector in state["users"].items()}
 
@@ -124,7 +145,8 @@ class UserUnit(Unit):
 
     @property
     def participation(self) -> Participation:
-        return users(self.clip, self.batches, self.neighbours, self.separation)
+        found = users(self.clip, self.batches, self.neighbours, self.separation)
+        return dataclasses.replace(found, conditions=(*found.conditions, "public-visits"))
 
     def collector(self, dimension: int, *, noise: Noise, centre: float, shape: Coordinates | None) -> UserSum:
         return UserSum(

@@ -94,6 +94,10 @@ class PolicySettings:
         """Where the event counted last goes, of those that a book tells apart: public."""
         return {}
 
+    def weighed(self, learner: Any, weights: Floats) -> bool:
+        """Take in what a person's visit is weighted with (public), before it is counted; False if it is not to be."""
+        return bool(weights.any())
+
     def under(self, plan: Any) -> Any:
         """These settings under a plan that was stored, whatever they would plan today."""
         self.__dict__["plan"] = plan

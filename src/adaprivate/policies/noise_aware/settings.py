@@ -18,12 +18,15 @@ from adaprivate import check, mechanisms, privacy
 from adaprivate.check import Floats, Integers
 from adaprivate.mechanisms import Shape
 from adaprivate.mechanisms.channels import ChannelPlan
-from adaprivate.mechanisms.ledger import MOST_VISITS, WAYS
+from adaprivate.mechanisms.ledger import WAYS
+from adaprivate.mechanisms.people import MOST_VISITS
 from adaprivate.mechanisms.plan import BatchPlan, Epoch
 from adaprivate.mechanisms.units import EventUnit, Unit
-from adaprivate.mechanisms.units.ledger import UserLedgerUnit
+from adaprivate.mechanisms.units.ledger import CLIP, UserLedgerUnit
+from adaprivate.mechanisms.units.user import UserUnit
 from adaprivate.policies.core.settings import PolicySettings
 from adaprivate.policies.noise_aware import starting
+from adaprivate.policies.noise_aware.clipped import Clipped, clipped_sums
 from adaprivate.policies.noise_aware.outlook import LITTLE, Choice, Design, Outlook, choose, design, little_to_learn
 from adaprivate.policies.noise_aware.people import Peopled, people_sums
 from adaprivate.policies.noise_aware.rows import MOST_BATCHES, Rows
@@ -31,6 +34,8 @@ from adaprivate.policies.noise_aware.simulated import Channelled
 from adaprivate.policies.noise_aware.state import CHANNELS, OPTIMISTIC, Exploration, NoiseAwareState
 
 UNITS = ("event", "user")
+CLIPPED = ("clip", "clip-shares")
+"""How people may be clipped, instead of being weighted."""
 LEAST_SCOUTED = 7
 """So many rounds are looked at, however short the first batch is, where they are flipped meanwhile."""
 
@@ -56,7 +61,9 @@ class NoiseAwareSettings(PolicySettings):
     they are, ``decide(candidates, user=...)``, and rewards are released in Gaussian sums alone.
     counted_visits: of each person so many visits count at most: about as many as people make, 3 to 30 where that is not
     known well. weights: "directions" (each visit along what is new in it), "scalar" (along itself) or "equal" (all alike,
-    as group privacy pays).
+    as group privacy pays); or, as rivals of these, "clip" (what a person adds to a batch is clipped, in ``counted_batches``
+    batches at most, with more noise) and "clip-shares" (the same, clipped the more the more batches; simulated noise only).
+    Clipping is biased, and the posterior knows only what it leaves on average. It takes the centre 1/2 and "sqrt" noise.
     """
 
     epsilon: float = 1.0
@@ -79,6 +86,7 @@ class NoiseAwareSettings(PolicySettings):
     unit: str = "event"
     counted_visits: int = 10
     weights: str = "directions"
+    counted_batches: int = 3
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,7 +95,10 @@ class NoiseAwareSettings(PolicySettings):
         check.one_of("channel", self.channel, ("auto", *CHANNELS))
         check.one_of("unit", self.unit, UNITS)
         check.whole("counted_visits", self.counted_visits, at_least=1, at_most=MOST_VISITS)
-        check.one_of("weights", self.weights, WAYS)
+        check.one_of("weights", self.weights, (*WAYS, *CLIPPED))
+        check.whole("counted_batches", self.counted_batches, at_least=1, at_most=MOST_VISITS)
+        if self.clips:
+            self._take_to_clip()
         if self.unit == "user":
             check.expect(self.channel in ("auto", "gaussian"), "channel", self.channel, "== 'gaussian' for unit=user")
             check.expect(self.memory is None, "memory", self.memory, "== None for unit=user")
@@ -128,6 +139,19 @@ class NoiseAwareSettings(PolicySettings):
             ends = self._rows(0, "independent").ends
             count = int((ends <= self.boundaries[0]).sum())
             check.expect(count <= MOST_BATCHES, "batches", count, f"<= {MOST_BATCHES} (a larger batch_size or growth)")
+
+    def _take_to_clip(self) -> None:
+        check.expect(self.base_rate is None, "base_rate", self.base_rate, f"== None for weights={self.weights}")
+        check.expect(self.centre in (None, 0.5), "centre", self.centre, f"== 0.5 for weights={self.weights}")
+        if self.weights == "clip":
+            check.expect(self.horizon is None, "horizon", self.horizon, "== None for weights=clip")
+            if self.noise == "informative":  # which is fitted to those who enter one batch
+                object.__setattr__(self, "noise", "sqrt")
+
+    @property
+    def clips(self) -> bool:
+        """Whether people are clipped, not weighted."""
+        return self.unit == "user" and self.weights in CLIPPED
 
     @property
     def middle(self) -> float:
@@ -239,7 +263,13 @@ class NoiseAwareSettings(PolicySettings):
     @property
     def protected(self) -> Unit:
         """Whom it protects."""
-        return UserLedgerUnit(self.counted_visits, self.weights) if self.unit == "user" else EventUnit()
+        if self.unit == "event":
+            return EventUnit()
+        if not self.clips:
+            return UserLedgerUnit(self.counted_visits, self.weights)
+        # at 1/2, a person who is replaced moves a batch by 1, as one event does
+        fixed = self.weights == "clip"
+        return UserUnit(self.counted_batches, clip=0.5) if fixed else UserLedgerUnit(self.counted_batches, CLIP)
 
     @property
     def ends(self) -> Integers:
@@ -288,8 +318,18 @@ class NoiseAwareSettings(PolicySettings):
             shape=self.shape,
             catalogue=self.catalogue is not None,
             direction=True,
-            continues=True,
+            continues=self._goes_on,
+            refusal=("weights", self.weights, "!= clip-shares with exact noise") if self._simulated_only else None,
         )
+
+    @property
+    def _goes_on(self) -> bool:
+        """Whether what follows the rounds planned is planned too: not where people enter a fixed number of batches."""
+        return not (self.clips and self.weights == "clip")
+
+    @property
+    def _simulated_only(self) -> bool:
+        return self.clips and self.weights == "clip-shares"
 
     @cached_property
     def plan(self) -> ChannelPlan:
@@ -321,11 +361,17 @@ class NoiseAwareSettings(PolicySettings):
         s = learner.scalars[0]
         return {"channel": CHANNELS[s["channel"]], "block": int(s["block"]), "closes": bool(s["closes"])}
 
+    def weighed(self, learner: NoiseAwareState, weights: Floats) -> bool:
+        learner.direction[:] = weights
+        return True
+
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
         """The start of each seed's stream of flips, then the noise of every row."""
         return starting.noise_tables(self, seeds)
 
-    def start(self, noise: Floats) -> Channelled | Peopled:
+    def start(self, noise: Floats) -> Channelled | Peopled | Clipped:
+        if self.clips:
+            return Clipped(self.learner(), clipped_sums(self, np.ascontiguousarray(noise[1:, : self.size])))
         if self.unit == "user":
             return Peopled(self.learner(), people_sums(self, np.ascontiguousarray(noise[1:, : self.size])))
         return Channelled(self.learner(), starting.book(self, noise))
@@ -335,7 +381,9 @@ class NoiseAwareSettings(PolicySettings):
     @property
     def planned(self) -> int:
         """The round after which the policy must be extended to go on."""
-        return self.scouted if self.choice is None else self.boundaries[-1]
+        if self.choice is None:
+            return self.scouted
+        return self.boundaries[-1] if self._goes_on else starting.NEVER
 
     def extended(self, learner: NoiseAwareState) -> Self:
         """What goes on after the rounds planned: with a choice by the first offers, or for twice as many rounds."""

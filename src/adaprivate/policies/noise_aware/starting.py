@@ -13,7 +13,8 @@ from adaprivate.mechanisms.laws.randomised_response import RandomisedResponse
 from adaprivate.policies.core.books import simulated_sums
 from adaprivate.policies.core.settings import grown
 from adaprivate.policies.core.tables import stream_of, stream_tables
-from adaprivate.policies.noise_aware import people
+from adaprivate.policies.noise_aware import clipped, people
+from adaprivate.policies.noise_aware.clipped import Clipped
 from adaprivate.policies.noise_aware.people import Peopled
 from adaprivate.policies.noise_aware.rows import Tables
 from adaprivate.policies.noise_aware.simulated import Channelled, SimulatedChannels
@@ -184,6 +185,8 @@ def carried(settings: NoiseAwareSettings, fresh: Any, state: Any) -> Any:
     """A state of shorter settings, or of the same before the choice, as one of these; ``fresh`` is theirs."""
     if isinstance(fresh, Peopled):
         return Peopled(carried(settings, fresh.learner, state.learner), people.carried(fresh.book, state.book))
+    if isinstance(fresh, Clipped):
+        return Clipped(carried(settings, fresh.learner, state.learner), clipped.carried(fresh.book, state.book))
     if isinstance(fresh, Channelled):
         public = carried(settings, fresh.learner, state.learner)
         private = grown(fresh.book, state.book)

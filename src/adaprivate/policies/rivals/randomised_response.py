@@ -8,19 +8,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from adaprivate import check
-from adaprivate.check import Floats
+from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, record, uniform
-from adaprivate.mechanisms.laws.randomised_response import RandomisedResponse
+from adaprivate.mechanisms.laws.randomised_response import RandomisedResponse, split
+from adaprivate.mechanisms.people import MOST_VISITS, Visits, counts_visit, visits_of
 from adaprivate.mechanisms.plan import RewardPlan
-from adaprivate.policies.core.dispatch import Split, collects
+from adaprivate.mechanisms.units import EventUnit
+from adaprivate.mechanisms.units.visits import UserVisitsUnit
+from adaprivate.policies.core.dispatch import Split, collect, collects, counted, read, select, selects, updates, visits
+from adaprivate.policies.core.propensities import Propensities, choice_probabilities, propensities_of
 from adaprivate.policies.core.tables import stream_of, stream_tables
 from adaprivate.policies.rivals.online import OnlineSettings
 from adaprivate.purposes import Purpose
+
+UNITS = ("event", "user")
 
 
 class FlippedRewards(NamedTuple):
@@ -44,30 +50,83 @@ def _flip(book: FlippedRewards, features: Floats, reward: float, rng: Streams) -
     return True
 
 
+class Visited(NamedTuple):
+    """A learner and a book of flips, where of each person so many visits are told; it does not count the others."""
+
+    learner: Any
+    book: FlippedRewards
+    visits: Visits
+    person: Integers
+    """Who comes."""
+
+
+@selects.of(Visited)
+def _select(state: Visited, candidates: Floats, rng: Streams) -> int:
+    return select(state.learner, candidates, rng)
+
+
+@visits.of(Visited)
+def _visit(state: Visited, person: int) -> None:
+    state.person[0] = person
+
+
+@updates.of(Visited)
+def _update(state: Visited, features: Floats, reward: float, rng: Streams) -> None:
+    if counts_visit(state.visits, state.person[0]):
+        counted(state.learner, features)
+        collect(state.book, features, reward, rng)
+    else:
+        state.book.released[0] = 0.0
+    state.person[0] = -1
+    read(state.learner, state.book.released)
+
+
+@propensities_of(Visited)
+def _of_learner(state: Visited, candidates: Floats, **how: object) -> Propensities:
+    return choice_probabilities(state.learner, candidates, **how)  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True, kw_only=True)
 class FlippedSettings(OnlineSettings):
     """Settings of a policy that sees every reward through randomised response.
 
     epsilon: pure, there is no delta. centre: a public constant taken off every reward.
+    unit: whom it protects: "event", any one reward; or "user", all rewards of any one person: then decisions say whose
+    they are, ``decide(candidates, user=...)``. counted_visits: the first so many rewards of each person are told, each at
+    this part of epsilon; of further ones nothing is, and the learner does not count them.
     """
 
     private: ClassVar[bool] = True
 
     epsilon: float = 1.0
+    unit: str = "event"
+    counted_visits: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check.real("epsilon", self.epsilon, at_least=1e-6, at_most=30)
+        check.one_of("unit", self.unit, UNITS)
+        check.whole("counted_visits", self.counted_visits, at_least=1, at_most=MOST_VISITS)
+        if self.unit == "user":
+            check.real("epsilon / counted_visits", self.epsilon / self.counted_visits, at_least=1e-6)
+
+    @cached_property
+    def law(self) -> RandomisedResponse:
+        """How a reward is told."""
+        return RandomisedResponse(split(self.epsilon, self.counted_visits) if self.unit == "user" else self.epsilon)
 
     @cached_property
     def plan(self) -> RewardPlan:
-        return RewardPlan(delta=0.0, law=RandomisedResponse(self.epsilon), centre=self.centre)
+        unit = UserVisitsUnit(self.counted_visits) if self.unit == "user" else EventUnit()
+        return RewardPlan(delta=0.0, law=self.law, centre=self.centre, unit=unit)
 
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
         """The start of each seed's stream of flips."""
         return stream_tables(seeds, Purpose.FLIP_NOISE)
 
-    def start(self, noise: Floats) -> Split:
-        keep = RandomisedResponse(self.epsilon).keep
-        book = FlippedRewards(np.zeros(1), stream_of(noise), record(keep=keep, centre=float(self.centre)))
-        return Split(self.learner(), book)
+    def start(self, noise: Floats) -> Any:
+        book = FlippedRewards(np.zeros(1), stream_of(noise), record(keep=self.law.keep, centre=float(self.centre)))
+        if self.unit == "event":
+            return Split(self.learner(), book)
+        room = visits_of(self.counted_visits, self.rounds)
+        return Visited(self.learner(), book, room, np.full(1, -1, dtype=np.int64))

@@ -1,7 +1,7 @@
 """LinUCB on flipped rewards: randomised response tells one bit of every reward, and plain LinUCB learns from it.
 
 Paper: Warner 1965 for the flips; the simplest private baseline there is, which no paper of the field compares with.
-Guarantee: epsilon | event, replace one reward, by docs/privacy.md "Randomised response".
+Guarantee: epsilon | event, replace one reward, or unit="user": all of a person; docs/privacy.md "Randomised response".
 Deviates: nothing.
 """
 
@@ -24,4 +24,5 @@ class FlippedLinUCBSettings(FlippedSettings, LinUCBSettings):
 EXAMPLES = (
     FlippedLinUCBSettings(dimension=4, rounds=60),
     FlippedLinUCBSettings(dimension=3, rounds=50, epsilon=3.0, centre=0.5),
+    FlippedLinUCBSettings(dimension=3, rounds=50, epsilon=4.0, centre=0.5, unit="user", counted_visits=2),
 )
