@@ -20,6 +20,8 @@ CONDITIONS: dict[str, str] = {
     "one-arm": "every reward is counted once, for the arm that earned it",
     "one-channel": "every reward is counted once, through one channel, which is settled without looking at rewards",
     "client-flip": "every reward is flipped where it is born, once and with at least this noise, and always reported",
+    "client-message": "contexts, candidates and rewards are seen by the person's own client alone, where this code chooses "
+    "and makes the message; one is sent whatever the reward is",
     "released-schedule": "which rewards enter which release depends on rounds, public features and earlier releases alone",
     "public-features": "candidate sets and their features are public and do not depend on the protected rewards",
     "secret-noise": "the noise is drawn afresh, from no seed, and never revealed",

@@ -133,7 +133,7 @@ class SimulatedEngine(Engine):
 
     def _count_releases(self) -> None:
         """Find where a routed learner counts releases: reading a field of a record by name takes longer than a round."""
-        if isinstance(self.plan, ChannelPlan):
+        if self.plan is not None and self.plan.routed:
             self._releases = self._state.learner.scalars["releases"]
 
     @property

@@ -15,7 +15,6 @@ from adaprivate.check import Floats
 from adaprivate.compiled import streams
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.book import Book
-from adaprivate.mechanisms.channels import ChannelPlan
 from adaprivate.mechanisms.plan import SamplingPlan
 from adaprivate.policies.core.propensities import Propensities
 from adaprivate.privacy import Guarantee
@@ -351,7 +350,7 @@ class Policy(Kept):
     def _look_ahead(self) -> None:
         """When the next batch ends, and when the plan does."""
         plan = self._engine.plan
-        self._routed = isinstance(plan, ChannelPlan)
+        self._routed = plan is not None and plan.routed
         self._next_end: int | None = None if plan is None or self._routed else plan.end_of(self.version)
         self._planned: int | None = getattr(self.settings, "planned", None)
         self._pauses = () if self._planned is None else (self._planned - 1, self._planned)
