@@ -120,5 +120,5 @@ def test_noise_that_the_grid_cannot_hold_is_refused(multiplier, message):
 
 def test_only_exact_noise_makes_messages():
     for made in (lambda: PLAN.message([0.6, 0.8], 1.0, Simulated(0)), lambda: PLAN.book(Simulated(0))):
-        with pytest.raises(InputError, match="^Expected source='Simulated' to be exact"):
+        with pytest.raises(InputError, match=r"^Expected source='Simulated' to be exact"):
             made()

@@ -23,7 +23,7 @@ from adaprivate.privacy.gaussian import (
     gdp_epsilon,
     gdp_mu,
 )
-from adaprivate.privacy.guarantee import CONDITIONS, Guarantee, guarantee
+from adaprivate.privacy.guarantee import CONDITIONS, Guarantee, guarantee, stated
 from adaprivate.privacy.participation import (
     NEIGHBOURS,
     Participation,
@@ -124,6 +124,7 @@ __all__ = [
     "sampled_gaussian_delta",
     "sampled_gaussian_epsilon",
     "sampled_gaussian_sigma",
+    "stated",
     "thompson_mu",
     "thompson_rdp_epsilon",
     "thompson_regret",

@@ -135,6 +135,17 @@ class Guarantee:
         return guarantee
 
 
+def stated(guarantee: Guarantee | None) -> dict[str, object]:
+    """A guarantee as rows and documents print it: the sentence, what code enforces, and what the caller must keep to."""
+    if guarantee is None:
+        return {"guarantee": "none: this policy protects nobody", "enforced": [], "assumptions": []}
+    return {
+        "guarantee": guarantee.sentence,
+        "enforced": [*guarantee.enforced],
+        "assumptions": [*guarantee.assumptions],
+    }
+
+
 def guarantee(
     price: Price,
     participation: Participation,

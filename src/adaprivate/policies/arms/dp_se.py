@@ -3,8 +3,8 @@
 Paper: Sajed & Sheffet 2019, Algorithm 2 (DP-SE).
 Guarantee: epsilon | event, replace one reward, by docs/privacy.md "Finite arms".
 Deviates: arms take turns within an epoch, and the last epoch ends with the run; beta is 1 / T. An arm's mean
-    is released at its last pull of the epoch, used when all are. With exact noise rewards are rounded to bits at random, and
-    their sums get discrete Laplace noise, P(z) ~ e^(-epsilon |z|), in place of Laplace noise.
+    is released at its last pull of the epoch, and used when all are. With exact noise rewards are rounded to bits at
+    random, and their sums get discrete Laplace noise, P(z) ~ e^(-epsilon |z|), in place of Laplace noise.
 """
 
 from __future__ import annotations
