@@ -156,12 +156,10 @@ MUTATIONS = [
         "            x = x / norm\n"
         "        if not self.exact:\n"
         "            return (value - self.centre) * x\n"
-        "        integers = [int(entry) for entry in np.trunc(x * 2.0**EVENT_BITS)]\n"
-        "        while sum(entry * entry for entry in integers) > 4**EVENT_BITS:\n",
+        "        integers = whole_vector(x)\n",
         "        if not self.exact:\n"
         "            return (value - self.centre) * x\n"
-        "        integers = [int(entry) for entry in np.trunc(x * 2.0**EVENT_BITS)]\n"
-        "        while False:\n",
+        "        integers = [int(entry) for entry in np.trunc(x * 2.0**EVENT_BITS)]\n",
         "features not clipped",
     ),
     Mutation(
@@ -469,11 +467,32 @@ MUTATIONS = [
         suite("adap-ucb and releases-cost"),
     ),
     Mutation(
-        "policies/arms/lazy.py",
-        "        state.buffer[arm] = 0.0\n",
+        "policies/arms/blocks.py",
+        "    book.sums[arm] = 0.0\n",
         "",
         "an arm's rewards in every later release too",
         suite("(adac-ucb-1 or adac-ucb-0 or adac-ucb) and releases-cost"),
+    ),
+    Mutation(
+        "mechanisms/messages.py",
+        "        return self.noise_multiplier * self.participation.change * (1 + 2.0**-50)",
+        "        return self.noise_multiplier * (1 + 2.0**-50)",
+        "noise of messages for half of what another person moves",
+        suite("ldp-linucb and exact-messages"),
+    ),
+    Mutation(
+        "mechanisms/messages.py",
+        "        integers = whole_vector(x / length if length > 1 else x)",
+        "        integers = whole_vector(x / length if length > 3 else x / 1.5)",
+        "longer contexts in messages than are paid for",
+        suite("ldp-linucb and (exact-messages or compiled-messages)"),
+    ),
+    Mutation(
+        "policies/arms/dp_se.py",
+        "    if s.left == 1 or not a.left or a.pulls == s.quota:",
+        "    if s.left == 1 or not a.left:",
+        "rewards beyond an epoch's quota kept for the next",
+        suite("dp-se and blocks"),
     ),
     Mutation(
         "policies/rivals/coreset_elimination.py",

@@ -112,7 +112,8 @@ def evaluate(
     ).to_dicts()
     if json:
         facts = ("rows", "candidates", "dimension", "value", "low", "high")
-        print_json({"log": {fact: rows[0][f"log_{fact}"] for fact in facts}, "rows": rows})
+        log_facts = {fact: rows[0][f"log_{fact}"] for fact in facts}
+        print_json({"log": log_facts, "composition": report.COMPOSITION, "rows": rows})
     else:
         show(report.evaluation_table(rows), *report.evaluation_notes(rows))
 

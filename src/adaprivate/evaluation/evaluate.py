@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from adaprivate import check
+from adaprivate import check, privacy
 from adaprivate import policies as policy_registry
 from adaprivate.evaluation.decisions import Decisions, logged
 from adaprivate.evaluation.judging import judge, logged_value
@@ -85,7 +85,7 @@ def evaluate(
                     "epsilon": budget,
                     "released": release_epsilon is not None,
                     **{field: getattr(estimate, field) for field in _FIELDS},
-                    "guarantee": guarantee.sentence if guarantee else "none: this policy protects nobody",
+                    **privacy.stated(guarantee),
                     **{f"log_{key}": value for key, value in of_log.items()},
                     **how,
                     **{f"policy_{key}" if key in how else key: own[key] for key in own if key != "epsilon"},

@@ -9,7 +9,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,8 @@ class Plan(ABC):
     ``delta``: where the guarantee is read. ``nominal_epsilon``: what a published calibration aims at, where that differs.
     """
 
+    routed: ClassVar[bool] = False
+    """Whether the learner says of every event where it goes, and what is then released."""
     delta: float
     nominal_epsilon: float | None = None
 
@@ -390,7 +392,14 @@ class SamplingPlan(Plan):
 def plan_from_bytes(data: bytes) -> Any:
     """The plan that ``to_bytes`` wrote."""
     stored = packing.from_bytes(data)
-    known = isinstance(stored, dict) and stored.get("kind") in ("batch", "reward", "sampling", "channels")
+    known = isinstance(stored, dict) and stored.get("kind") in (
+        "batch",
+        "reward",
+        "sampling",
+        "channels",
+        "blocks",
+        "messages",
+    )
     check.expect(known, "data", "something else", "to be a plan")
     kind = stored.pop("kind")
     if kind == "sampling":
@@ -399,6 +408,14 @@ def plan_from_bytes(data: bytes) -> Any:
         from adaprivate.mechanisms.channels import restored_plan
 
         return restored_plan(stored)
+    if kind == "blocks":
+        from adaprivate.mechanisms import blocks
+
+        return blocks.restored_plan(stored)
+    if kind == "messages":
+        from adaprivate.mechanisms import messages
+
+        return messages.restored_plan(stored)
     name, options = stored["law"]
     law = laws.named(name)(**options)
     unit_name, unit_options = stored.get("unit", (EventUnit.name, {}))  # of old, plans of told rewards had none

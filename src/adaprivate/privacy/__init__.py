@@ -23,7 +23,7 @@ from adaprivate.privacy.gaussian import (
     gdp_epsilon,
     gdp_mu,
 )
-from adaprivate.privacy.guarantee import CONDITIONS, Guarantee, guarantee
+from adaprivate.privacy.guarantee import CONDITIONS, Guarantee, guarantee, stated
 from adaprivate.privacy.participation import (
     NEIGHBOURS,
     Participation,
@@ -35,6 +35,7 @@ from adaprivate.privacy.participation import (
     group_rho,
     joint_sensitivity,
     matrix_sensitivity,
+    messages,
     people,
     rows,
     toeplitz_sensitivity,
@@ -112,6 +113,7 @@ __all__ = [
     "guarantee",
     "joint_sensitivity",
     "matrix_sensitivity",
+    "messages",
     "people",
     "published_argmax_epsilon",
     "published_renyi",
@@ -125,6 +127,7 @@ __all__ = [
     "sampled_gaussian_delta",
     "sampled_gaussian_epsilon",
     "sampled_gaussian_sigma",
+    "stated",
     "thompson_mu",
     "thompson_rdp_epsilon",
     "thompson_regret",

@@ -20,6 +20,8 @@ CONDITIONS: dict[str, str] = {
     "one-arm": "every reward is counted once, for the arm that earned it",
     "one-channel": "every reward is counted once, through one channel, which is settled without looking at rewards",
     "client-flip": "every reward is flipped where it is born, once and with at least this noise, and always reported",
+    "client-message": "contexts, candidates and rewards are seen by the person's own client alone, where this code chooses "
+    "and makes the message; one is sent whatever the reward is",
     "released-schedule": "which rewards enter which release depends on rounds, public features and earlier releases alone",
     "public-features": "candidate sets and their features are public and do not depend on the protected rewards",
     "secret-noise": "the noise is drawn afresh, from no seed, and never revealed",
@@ -134,6 +136,17 @@ class Guarantee:
         guarantee = cls(**fields)
         check.expect(sentence in (None, guarantee.sentence), "sentence", sentence, "to say what the fields say")
         return guarantee
+
+
+def stated(guarantee: Guarantee | None) -> dict[str, object]:
+    """A guarantee as rows and documents print it: the sentence, what code enforces, and what the caller must keep to."""
+    if guarantee is None:
+        return {"guarantee": "none: this policy protects nobody", "enforced": [], "assumptions": []}
+    return {
+        "guarantee": guarantee.sentence,
+        "enforced": [*guarantee.enforced],
+        "assumptions": [*guarantee.assumptions],
+    }
 
 
 def guarantee(

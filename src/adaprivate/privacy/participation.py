@@ -156,6 +156,26 @@ def rows(weight: float, neighbours: str) -> Participation:
     )
 
 
+def messages() -> Participation:
+    """One person's context and reward behind the message (r x, upper triangle of x x'), noised before it is sent."""
+    return Participation(
+        "local",
+        "replace",
+        joint_sensitivity(1.0, "replace"),
+        protects="the context and the reward behind any one message, from the server too",
+        conditions=(
+            "reward-range",
+            "feature-norm",
+            "one-message",
+            "client-message",
+            "independent-rounds",
+            "own-action-hidden",
+            "secret-noise",
+            "no-replay",
+        ),
+    )
+
+
 def joint_sensitivity(weight: float, neighbours: str) -> float:
     """The l2 reach of one row over (svec(x x'), weight * r x), with |x| <= 1 and r in [0, 1]."""
     w = check.real("weight", weight, above=0)

@@ -3,6 +3,8 @@
 from adaprivate.report.checkpoint import Checkpoint
 from adaprivate.report.pages import write_page
 from adaprivate.report.tables import (
+    COMPOSITION,
+    POLICY_WORDS,
     cell_table,
     evaluation_notes,
     evaluation_table,
@@ -10,11 +12,14 @@ from adaprivate.report.tables import (
     listing,
     plan_advice,
     plan_table,
+    policy_table,
     simulation_table,
     verdict_line,
 )
 
 __all__ = [
+    "COMPOSITION",
+    "POLICY_WORDS",
     "Checkpoint",
     "cell_table",
     "evaluation_notes",
@@ -23,6 +28,7 @@ __all__ = [
     "listing",
     "plan_advice",
     "plan_table",
+    "policy_table",
     "simulation_table",
     "verdict_line",
     "write_page",
