@@ -39,6 +39,19 @@ class Unit(ABC):
     def participation(self) -> Participation:
         """How far one unit reaches."""
 
+    @property
+    def also(self) -> tuple[Participation, ...]:
+        """Other units that the same releases protect at the same price, and how far those reach."""
+        return ()
+
+    def size(self, dimension: int) -> int:
+        """How many numbers are summed up of an event of this length."""
+        return dimension
+
+    def scales(self, dimension: int) -> Floats | None:
+        """The noise of each of these numbers, relative to the others'; None where it is the same."""
+        return None
+
     @abstractmethod
     def collector(self, dimension: int, *, noise: Noise, centre: float, shape: Coordinates | None) -> EventCollector:
         """A sum of events that keeps every unit within this reach."""
