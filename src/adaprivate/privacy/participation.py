@@ -141,7 +141,7 @@ def centred_rows() -> Participation:
 
 
 def rewards_of_private_rows() -> Participation:
-    """One reward replaced, its row's context kept: it moves the pair of :func:`centred_rows` by at most 1, whoever looks."""
+    """One reward replaced, its row's context kept: the pair of :func:`centred_rows` moves by at most 1, whoever looks."""
     conditions = tuple(name for name in centred_rows().conditions if name != "own-action-hidden")
     whom = "the value of any one reward, against everyone, those who see that round's action included"
     return Participation("event", "replace", 1.0, protects=whom, conditions=conditions)

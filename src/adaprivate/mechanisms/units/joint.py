@@ -25,14 +25,14 @@ from adaprivate.mechanisms.noise import EVENT_BITS, Noise
 from adaprivate.mechanisms.units.base import Event, Unit
 from adaprivate.privacy import Participation
 
-ROW_BITS = EVENT_BITS // 2
-"""Rows and rewards are whole numbers of 2^-ROW_BITS."""
+GRID = 1 << EVENT_BITS // 2
+"""Rows and rewards are whole numbers of 1 / GRID, their products of 2^-20."""
 DIAGONAL, OFF_DIAGONAL = math.nextafter(math.sqrt(8), math.inf), 2.0
 """The noise of e e' relative to that of (r - 1/2) e, rounded up."""
 
 
 def listed(width: int, constant: bool) -> tuple[Array, Array]:
-    """The rows and columns of the entries of e e' that are summed up: the upper triangle, without a corner that is public."""
+    """The rows and columns of the entries of e e' that are summed: the upper triangle, without a corner that is public."""
     rows, columns = np.triu_indices(width)
     kept = len(rows) - 1 if constant else len(rows)
     return rows[:kept], columns[:kept]
@@ -62,15 +62,15 @@ class JointSum(EventCollector):
             self.clipped += norm > 1 + 1e-9  # rounding of a unit vector is not worth a report
             x = x / norm
         constant = self.unit.constant
-        integers = [int(entry) for entry in np.trunc(x * (self.unit.stretch * 2**ROW_BITS))]
-        while sum(entry * entry for entry in integers) > 4**ROW_BITS - constant * constant:
+        integers = [int(entry) for entry in np.trunc(x * (self.unit.stretch * GRID))]
+        while sum(entry * entry for entry in integers) > GRID * GRID - constant * constant:
             integers = [entry - (entry > 0) + (entry < 0) for entry in integers]
         return np.array([*integers, constant] if constant else integers, dtype=object)
 
     def add(self, features: object, reward: object) -> None:
         """Count one event."""
         value, e = check.reward(reward), self.row(features)
-        weight = math.floor(value * 2**ROW_BITS + 0.5) - 2 ** (ROW_BITS - 1)
+        weight = math.floor(value * GRID + 0.5) - GRID // 2
         self._total = self._total + np.concatenate([e[self._rows] * e[self._columns], weight * e])
 
     def count(self, event: Event) -> bool:
@@ -115,17 +115,17 @@ class JointUnit(Unit):
     def __post_init__(self) -> None:
         check.real("intercept", self.intercept, at_least=0, below=1)
         fits = self.intercept == 0 or self.constant > 0
-        check.expect(fits, "intercept", self.intercept, f"== 0, or >= {2.0**-ROW_BITS:g}")
+        check.expect(fits, "intercept", self.intercept, f"== 0, or >= {1 / GRID:g}")
 
     @property
     def constant(self) -> int:
         """2^10 b."""
-        return math.floor(self.intercept * 2**ROW_BITS)
+        return math.floor(self.intercept * GRID)
 
     @property
     def stretch(self) -> float:
         """What features are multiplied by: sqrt(1 - b^2)."""
-        return math.sqrt(4**ROW_BITS - self.constant**2) / 2**ROW_BITS
+        return math.sqrt(GRID * GRID - self.constant**2) / GRID
 
     def width(self, dimension: int) -> int:
         """The length of e."""

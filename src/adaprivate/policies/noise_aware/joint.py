@@ -8,7 +8,6 @@ Deviates: nothing.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,26 +19,27 @@ from adaprivate import check, privacy
 from adaprivate.check import Floats
 from adaprivate.compiled import record
 from adaprivate.mechanisms.plan import BatchPlan
-from adaprivate.mechanisms.units.joint import ROW_BITS, JointUnit
+from adaprivate.mechanisms.units.joint import GRID, JointUnit
 from adaprivate.policies.core.dispatch import Split
 from adaprivate.policies.core.settings import PolicySettings
-from adaprivate.policies.noise_aware.private_contexts import PrivateContextsState, prior_moment, simulated_rows
+from adaprivate.policies.noise_aware.private_contexts import PrivateContextsState, simulated_rows
 from adaprivate.policies.noise_aware.rows import MOST_BATCHES, Rows
 from adaprivate.policies.noise_aware.settings import square_strategies
 from adaprivate.policies.noise_aware.starting import INTERCEPT_DEVIATION
+from adaprivate.policies.noise_aware.state import WIDEST
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoiseAwareJointSettings(PolicySettings):
-    """The largest upper bound of the posterior given all releases, where contexts are private as rewards are.
+    """Samples theta from the posterior given all releases, where contexts are private as rewards are.
 
     Candidates, features and actions are seen by their own person alone, and all that others meet is computed from noisy
     sums: of rewards times features, and of products of features. A missing reward counts as 1/2.
-    base_rate: the public mean reward, where one is known. width: of upper bounds, times sqrt(log t); wider (0.85) where the
-    same candidates come again and again. batch_size: rounds of the first batch; each is ``growth`` times the one before.
-    noise: how releases share it. intercept: b, the share of a row that learns the mean reward; 0: it is taken to be 1/2.
-    ridge: the prior precision of theta, by default 4 x dimension, which suits features of length 1: scale them to that.
-    adapt_ridge: whether what was released may lower it. reward_variance: of a reward around its mean, at most 1/4.
+    base_rate: the public mean reward, where one is known. v, fading: the posterior's spread is scaled by v (T/t)^fading, at
+    most 1/2 (or v). batch_size: rounds of the first batch; each is ``growth`` times the one before. noise: how releases
+    share it. intercept: b, the share of a row that learns the mean reward; 0: it is taken to be 1/2. ridge: the prior
+    precision of theta, by default 4 x dimension, which suits features of length 1: scale them to that. adapt_ridge: whether
+    what was released may lower it. reward_variance: of a reward around its mean, at most 1/4.
     horizon: the rounds to plan for where ``rounds`` is not known to be the end; then twice as many, and so on.
     """
 
@@ -50,7 +50,8 @@ class NoiseAwareJointSettings(PolicySettings):
     epsilon: float = 1.0
     delta: float = 1e-5
     base_rate: float | None = None
-    width: float = 0.3
+    v: float = 0.06
+    fading: float = 0.4
     batch_size: int | None = None
     growth: float = 1.1
     noise: str = "informative"
@@ -66,7 +67,8 @@ class NoiseAwareJointSettings(PolicySettings):
         check.probability("delta", self.delta)
         if self.base_rate is not None:
             check.real("base_rate", self.base_rate, at_least=1e-4, at_most=1 - 1e-4)
-        check.real("width", self.width, at_least=0)
+        check.real("v", self.v, at_least=0)
+        check.real("fading", self.fading, at_least=0)
         if self.horizon is not None:
             check.whole("horizon", self.horizon, at_least=1)
         if self.batch_size is not None:
@@ -160,18 +162,19 @@ class NoiseAwareJointSettings(PolicySettings):
     def learner(self) -> PrivateContextsState:
         """The learner before the first round: public."""
         size, ends = self.unit.width(self.dimension), self.rows.ends
-        constant = self.unit.constant / 2**ROW_BITS
+        constant = self.unit.constant / GRID
         prior, mean, scale = np.full(size, self.prior_precision), np.zeros(size), np.full(size, self.unit.stretch)
         if constant:
             known = self.base_rate
             prior[-1] = (INTERCEPT_DEVIATION if known is None else min(known, 1 - known) / 2) ** -2
             mean[-1], scale[-1] = 0.0 if known is None else known - 0.5, constant
-        tables = self.rows.tables
+        tables, widest = self.rows.tables, max(WIDEST, self.v)
         return PrivateContextsState(
-            mean=mean,
-            covariance=np.diag(1 / prior),
             root=np.diag(1 / np.sqrt(prior)),
             coordinates=np.sqrt(prior) * mean,
+            mean=mean,
+            parameter=np.zeros(self.dimension),
+            rotated=np.zeros(size),
             rows=np.zeros((len(ends), self.plan.size)),
             ends=np.array(ends, dtype=np.int64),
             decoder=tables.decoder,
@@ -186,10 +189,17 @@ class NoiseAwareJointSettings(PolicySettings):
                 reward_variance=self.variance,
                 learns_rate=bool(constant) and self.base_rate is None and self.reward_variance is None,
                 adapts=self.adapt_ridge,
-                width=float(self.width),
+                v=float(self.v),
+                fading=float(self.fading),
+                widest=float(widest),
+                horizon=int(self.boundaries[0]),
             ),
             scalars=record(
-                variance=self.variance, moment=prior_moment(mean, 1 / prior, scale), width=0.0, round=0, batch=0
+                variance=self.variance,
+                moment=float(((mean**2 + 1 / prior) / scale**2).sum()),
+                width=float(widest if self.fading and self.v else self.v),
+                round=0,
+                batch=0,
             ),
         )
 
@@ -222,6 +232,6 @@ class NoiseAwareJointSettings(PolicySettings):
 
 EXAMPLES = (
     NoiseAwareJointSettings(dimension=4, rounds=60),
-    NoiseAwareJointSettings(dimension=3, rounds=50, intercept=0.0, noise="sqrt", batch_size=7, growth=1.0, width=0.0),
+    NoiseAwareJointSettings(dimension=3, rounds=50, intercept=0.0, noise="sqrt", batch_size=7, growth=1.0, v=0.0),
     NoiseAwareJointSettings(dimension=3, rounds=50, horizon=20, base_rate=0.2, epsilon=5.0),
 )

@@ -1,14 +1,14 @@
 """The posterior where contexts are private: the design is released with noise too, and nothing else of it is known.
 
-Rows e = (sqrt(1 - b^2) x, b) are summed up over batches, A_j = sum e e' and s_j = sum (r - 1/2) e, and released as noisy rows
-of C A and C s (mechanisms/units/joint.py). With public weights w and a = C'w, as where contexts are public,
+Rows e = (sqrt(1 - b^2) x, b) are summed up over batches, A_j = sum e e' and s_j = sum (r - 1/2) e, and released as rows of
+C A and C s with noise (mechanisms/units/joint.py). With public weights w and a = C'w, as where contexts are public,
 
     w'y ~ N(H theta, M),   H = sum a_j A_j,   M = v sum a_j^2 A_j + |w|^2 sigma^2 I,
 
 but H is known only as w'Y, with noise of 2 sigma |w| off its diagonal: its eigenvalues reach 4 sigma |w| sqrt(D) by noise
-alone, and are raised to that. The error of H times theta adds 4 sigma^2 |w|^2 E|theta|^2 to M, and sum a_j^2 A_j is taken to
-be H (sum a_j^2 n_j) / (sum a_j n_j). All of it is computed from releases: a learner's state holds nothing of a context, scratch
-included, and a round that is counted moves its number alone.
+alone, and are raised to that. The error of H times theta adds 4 sigma^2 |w|^2 E|theta|^2 to M, and sum a_j^2 A_j is taken
+to be H (sum a_j^2 n_j) / (sum a_j n_j). All of it is computed from releases: a learner's state holds nothing of a context,
+scratch included, and a round that is counted moves its number alone.
 """
 
 from __future__ import annotations
@@ -21,23 +21,26 @@ import numpy as np
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, kernel, record, routine
 from adaprivate.mechanisms.plan import BatchPlan
-from adaprivate.mechanisms.units.joint import ROW_BITS, JointUnit
+from adaprivate.mechanisms.units.joint import GRID, JointUnit
 from adaprivate.policies.core.books import release
 from adaprivate.policies.core.dispatch import collects, counts, reads, selects
-from adaprivate.policies.core.propensities import certain, propensities_of
+from adaprivate.policies.core.linear import dot, highest, sample_parameter
+from adaprivate.policies.core.propensities import Propensities, gaussian_best, propensities_of
 from adaprivate.policies.noise_aware.posterior import settle, variance_by
 
 
 class PrivateContextsState(NamedTuple):
-    """Everything a learner knows of private contexts and rewards: public. D is the dimension, and one more with an intercept."""
+    """Everything a learner knows of private rounds: public. D is the dimension, and one more with an intercept."""
 
-    mean: Floats
-    covariance: Floats
-    """Of theta (D, D)."""
     root: Floats
-    """S, with S S' the covariance."""
+    """S, with S S' the covariance of theta."""
     coordinates: Floats
-    """w, with S w the mean."""
+    """w, with S w its mean."""
+    mean: Floats
+    parameter: Floats
+    """The last sampled theta."""
+    rotated: Floats
+    """What it was sampled with."""
     rows: Floats
     """The noisy rows as released (batches, size)."""
     ends: Integers
@@ -113,47 +116,10 @@ def add_private_rows(
                 information[j, m] += one * other * value * value / spent
 
 
-@routine
-def product(root: Floats, covariance: Floats) -> None:
-    """covariance = S S'."""
-    size = root.shape[0]
-    for i in range(size):
-        for j in range(size):
-            total = 0.0
-            for m in range(size):
-                total += root[i, m] * root[j, m]
-            covariance[i, j] = total
-
-
-@kernel
-def optimistic(mean: Floats, covariance: Floats, width: float, candidates: Floats) -> int:
-    """The candidate with the largest upper bound, the first among equals (up to rounding); nothing is written."""
-    d, size = candidates.shape[1], mean.shape[0]
-    best, top = 0, 0.0
-    for a in range(candidates.shape[0]):
-        score, square = 0.0, 0.0
-        for i in range(d):
-            x = candidates[a, i]
-            if x != 0.0:
-                score += x * mean[i]
-                if width > 0.0:
-                    total = 2.0 * covariance[i, d] if size > d else 0.0
-                    for j in range(d):
-                        total += covariance[i, j] * candidates[a, j]
-                    square += x * total
-        if width > 0.0:
-            if size > d:
-                square += covariance[d, d]
-            score += width * math.sqrt(max(square, 0.0))
-        if a == 0 or score > top + 1e-12 * (1.0 + abs(top)):
-            top = score
-            best = a
-    return best
-
-
 @selects.of(PrivateContextsState)
 def _select(state: PrivateContextsState, candidates: Floats, rng: Streams) -> int:
-    return optimistic(state.mean, state.covariance, state.scalars[0].width, candidates)
+    sample_parameter(state.root, state.coordinates, state.scalars[0].width, state.rotated, state.parameter, rng)
+    return highest(candidates, state.parameter)
 
 
 @counts.of(PrivateContextsState)
@@ -198,16 +164,22 @@ def _read(state: PrivateContextsState, released: Floats) -> None:
         state.coordinates,
         state.mean,
     )
-    product(state.root, state.covariance)
     s.moment = 0.0
     for i in range(size):
         scale = p.stretch if p.constant == 0.0 or i < size - 1 else p.constant
-        s.moment += (state.mean[i] * state.mean[i] + state.covariance[i, i]) / (scale * scale)
+        s.moment += (state.mean[i] ** 2 + dot(state.root[i], state.root[i])) / (scale * scale)
     s.batch += 1
-    s.width = p.width * math.sqrt(math.log(1.0 + s.round))
+    end = p.horizon
+    while end < s.round:
+        end *= 2
+    s.width = min(p.v * (end / s.round) ** p.fading, p.widest)
 
 
-propensities_of(PrivateContextsState)(certain)
+@propensities_of(PrivateContextsState)
+def _propensities(state: PrivateContextsState, candidates: Floats, **how: Any) -> Propensities:
+    """A function of the person's own candidates, as the action is: for their eyes alone."""
+    rotated = candidates @ state.root[: candidates.shape[2]]
+    return gaussian_best(rotated @ state.coordinates, state.scalars[0]["width"] * rotated, **how)
 
 
 class SimulatedRows(NamedTuple):
@@ -239,14 +211,14 @@ def simulated_rows(plan: BatchPlan, noise: Floats) -> SimulatedRows:
         encoder=plan.encoder(),
         event=np.zeros(unit.width(plan.dimension)),
         released=np.zeros(plan.size),
-        scalars=record(constant=unit.constant / 2**ROW_BITS, stretch=unit.stretch, round=0, batch=0),
+        scalars=record(constant=unit.constant / GRID, stretch=unit.stretch, round=0, batch=0),
     )
 
 
 @kernel
 def on_row_grid(value: float) -> float:
     """The value without what is finer than rows are."""
-    return float(np.trunc(value * 1024.0) / 1024.0)
+    return float(np.trunc(value * GRID) / GRID)
 
 
 @collects.of(SimulatedRows)
@@ -260,7 +232,7 @@ def _collect(book: SimulatedRows, features: Floats, reward: float, rng: Streams)
         e[i] = on_row_grid(features[i] * s.stretch)
     if size > d:
         e[d] = s.constant
-    weight = math.floor(reward * 1024.0 + 0.5) / 1024.0 - 0.5
+    weight = math.floor(reward * GRID + 0.5) / GRID - 0.5
     place = 0
     for i in range(d):
         for j in range(i, size):
@@ -273,8 +245,3 @@ def _collect(book: SimulatedRows, features: Floats, reward: float, rng: Streams)
     release(batch, book.sums, book.noise, book.encoder, book.released)
     s.batch += 1
     return True
-
-
-def prior_moment(mean: Any, variance: Any, scale: Any) -> float:
-    """E|theta|^2 in the coordinates of rows, before anything was released."""
-    return float(((np.square(mean) + variance) / np.square(scale)).sum())
