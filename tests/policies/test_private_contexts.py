@@ -221,7 +221,7 @@ def test_logs_are_refused_as_their_contexts_are_public():
 
 
 def test_it_learns_about_as_much_as_with_public_contexts_and_more_than_its_rivals():
-    """8 seeds of the paper's world in 10 dimensions: far below the jointly private rival, near ours with contexts public."""
+    """8 seeds of the paper's world in 10 dimensions: far below the jointly private rival, near ours on public ones."""
     place = environment("synthetic", {"dimension": 10})
 
     def regret(name, **options):
