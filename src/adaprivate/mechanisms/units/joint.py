@@ -19,7 +19,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from adaprivate import check, privacy
-from adaprivate.check import Array, Floats
+from adaprivate.check import Array, Floats, Integers
 from adaprivate.mechanisms.contributions import Coordinates, EventCollector
 from adaprivate.mechanisms.noise import EVENT_BITS, Noise
 from adaprivate.mechanisms.units.base import Event, Unit
@@ -52,9 +52,9 @@ class JointSum(EventCollector):
         """How many feature vectors were too long and were clipped: private."""
 
     def _zero(self) -> Array:
-        return np.full(self.unit.size(self.dimension), 0, dtype=object)
+        return np.zeros(self.unit.size(self.dimension), dtype=np.int64)  # a round adds 2^20 at most: room for 2^42 of them
 
-    def row(self, features: object) -> Array:
+    def row(self, features: object) -> Integers:
         """2^10 e in whole numbers, its norm at most 2^10."""
         x = check.floats("features", features, (self.dimension,))
         norm = float(np.linalg.norm(x))
@@ -62,10 +62,10 @@ class JointSum(EventCollector):
             self.clipped += norm > 1 + 1e-9  # rounding of a unit vector is not worth a report
             x = x / norm
         constant = self.unit.constant
-        integers = [int(entry) for entry in np.trunc(x * (self.unit.stretch * GRID))]
-        while sum(entry * entry for entry in integers) > GRID * GRID - constant * constant:
-            integers = [entry - (entry > 0) + (entry < 0) for entry in integers]
-        return np.array([*integers, constant] if constant else integers, dtype=object)
+        whole = np.trunc(x * (self.unit.stretch * GRID)).astype(np.int64)
+        while int(whole @ whole) > GRID * GRID - constant * constant:
+            whole = whole - np.sign(whole)
+        return np.append(whole, constant) if constant else whole
 
     def add(self, features: object, reward: object) -> None:
         """Count one event."""
@@ -85,14 +85,14 @@ class JointSum(EventCollector):
     def take(self) -> Array:
         """The batch's sum, ready for ``release``; the next batch starts empty."""
         total, self._total = self._total, self._zero()
-        return total if self.exact else total.astype(np.float64) / 2.0**EVENT_BITS
+        return np.array(total.tolist(), dtype=object) if self.exact else total / 2.0**EVENT_BITS
 
     def state(self) -> Array:
         return self._total.copy()
 
     def restore(self, state: Array) -> None:
         check.expect(np.shape(state) == self._total.shape, "state.shape", np.shape(state), f"== {self._total.shape}")
-        self._total = np.array(state, dtype=object)
+        self._total = np.array(state, dtype=np.int64)
 
     @property
     def enforces(self) -> tuple[str, ...]:
