@@ -32,6 +32,8 @@ ROUTE, SIMULATED = "policies/noise_aware/settings.py", "policies/noise_aware/sta
 ENTERED, LOCAL = "policies/noise_aware/simulated.py", ("tests/policies/test_local.py",)
 CHOSEN = (("tests/conformance/test_channels.py", "channels-cost or are-those-of-the-book or public-moments"),)
 
+JOINT, PAIRS = "mechanisms/units/joint.py", ("tests/mechanisms/test_joint_unit.py",)
+
 MUTATIONS = [
     # --- where noise comes from -----------------------------------------------------------------------------------------
     Mutation(
@@ -609,6 +611,63 @@ MUTATIONS = [
         "        if True:  #",
         "a round counted twice by the learner after an interruption",
         (("tests/policies/test_counted_once.py", "interrupted"),),
+    ),
+    # --- private contexts ------------------------------------------------------------------------------------------------
+    Mutation(
+        JOINT,
+        "math.nextafter(math.sqrt(8), math.inf), 2.0",
+        "math.nextafter(math.sqrt(8), math.inf), 1.8",
+        "products of features with too little noise",
+        PAIRS,
+    ),
+    Mutation(
+        JOINT,
+        "math.floor(value * GRID + 0.5) - GRID // 2",
+        "math.floor(value * GRID + 0.5)",
+        "rewards beside contexts not centred",
+        PAIRS,
+    ),
+    Mutation(
+        JOINT,
+        "kept = len(rows) - 1 if constant else len(rows)",
+        "kept = len(rows)",
+        "a public corner released with noise, in the place of what follows",
+        PAIRS,
+    ),
+    Mutation(
+        JOINT,
+        "np.concatenate([e[self._rows] * e[self._columns], weight * e])",
+        "np.concatenate([e[self._rows] * e[self._columns] // GRID * GRID, weight * e])",
+        "products of rows rounded once more",
+        PAIRS,
+    ),
+    Mutation(
+        JOINT,
+        "            x = x / norm\n        constant",
+        "            pass\n        constant",
+        "long contexts not clipped",
+        PAIRS,
+    ),
+    Mutation(
+        PLAN,
+        "            scales=np.tile(self.scales, replicas),\n",
+        "",
+        "all numbers of a release with the noise of one",
+        PAIRS,
+    ),
+    Mutation(
+        "policies/noise_aware/private_contexts.py",
+        "    state.scalars[0].round += 1\n",
+        "    state.scalars[0].round += 1\n    state.rotated[0] = features[0]\n",
+        "a context left in the scratch of a public state",
+        (("tests/policies/test_private_contexts.py", "function_of_what_was_released"),),
+    ),
+    Mutation(
+        "policies/noise_aware/private_contexts.py",
+        "noise = spread * sigma * sigma * (1.0 + 4.0 * moment)",
+        "noise = spread * sigma * sigma",
+        "the design taken to be known",
+        (("tests/policies/test_private_contexts.py", "stated_one"),),
     ),
     # --- statements -----------------------------------------------------------------------------------------------------
     Mutation(PLAN, '    "user-batches",\n)', '    "user-batches",\n    "no-replay",\n)', "no-replay called enforced"),

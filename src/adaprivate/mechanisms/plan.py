@@ -71,6 +71,11 @@ class Plan(ABC):
         """What the guarantee rests on beside the participation's conditions."""
         return ()
 
+    @property
+    def also(self) -> tuple[Participation, ...]:
+        """Other units that the same releases protect at the same price."""
+        return ()
+
     def refuse_exact_noise(self, policy: str) -> None:
         """Raise if this plan has no exact noise."""
         return
@@ -84,15 +89,20 @@ class Plan(ABC):
         if exact_noise:
             self.refuse_exact_noise(policy)
         own = ("exact-noise", "secret-noise") if exact_noise else ()
-        return privacy.guarantee(
-            self.price(exact_noise=exact_noise),
-            self.participation,
-            self.delta,
-            enforced=[name for name in (*KEPT, *own) if name in (*self.participation.conditions, *own)],
-            conditions=("exact-noise", *self.conditions),
-            nominal_epsilon=self.nominal_epsilon,
-            simulated=not exact_noise,
+        price = self.price(exact_noise=exact_noise)
+        first, *others = (
+            privacy.guarantee(
+                price,
+                reach,
+                self.delta,
+                enforced=[name for name in (*KEPT, *own) if name in (*reach.conditions, *own)],
+                conditions=("exact-noise", *self.conditions),
+                nominal_epsilon=self.nominal_epsilon,
+                simulated=not exact_noise,
+            )
+            for reach in (self.participation, *self.also)
         )
+        return dataclasses.replace(first, also=tuple(others)) if others else first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,6 +194,10 @@ class BatchPlan(Plan):
         return dataclasses.replace(base, conditions=(*base.conditions, "catalogue")) if self.catalogue else base
 
     @property
+    def also(self) -> tuple[Participation, ...]:
+        return self.unit.also
+
+    @property
     def conditions(self) -> tuple[str, ...]:
         return ("secret-sample",) if self.sampling_rate < 1 else ()
 
@@ -220,7 +234,13 @@ class BatchPlan(Plan):
     @property
     def size(self) -> int:
         """The length of a release."""
-        return self.dimension + self.intercept
+        return self.unit.size(self.dimension + self.intercept)
+
+    @property
+    def scales(self) -> Floats:
+        """The noise of each number of a release, relative to the others'."""
+        found = self.unit.scales(self.dimension + self.intercept)
+        return np.ones(self.size) if found is None else found
 
     def event(self, features: Floats) -> Floats:
         """What is summed up of these features."""
@@ -242,6 +262,7 @@ class BatchPlan(Plan):
             noise_multiplier=self.noise_multiplier,
             noise=source,
             participation=self.unit.participation,
+            scales=np.tile(self.scales, replicas),
             law=self.law,
         )
         built.coordinates = self.shape
@@ -262,7 +283,7 @@ class BatchPlan(Plan):
         if not self.epochs:
             return np.zeros((self.size, self.size))
         row_std, reach = self.mechanism(self.epochs[0], Simulated(0)).row_std, self.epochs[0].strategy.sensitivity()
-        covariance = np.eye(self.size) if self.shape is None else self.shape.covariance
+        covariance = np.diag(self.scales**2) if self.shape is None else self.shape.covariance
         return np.asarray(row_std**2 * covariance / reach**2)
 
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
