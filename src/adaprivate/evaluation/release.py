@@ -135,8 +135,8 @@ def first_rows(people: Integers, most: int) -> Integers:
 def together(policy: Guarantee, estimate: Guarantee, *, same_rewards: bool) -> Guarantee:
     """The guarantee of a policy's learning and of the estimate, published together.
 
-    ``same_rewards``: the estimate is made of rewards that the policy learned from (replay), or where people are protected of
-    other rewards of theirs, so that what each costs adds up; otherwise no reward is in both, and the larger holds.
+    ``same_rewards``: the estimate is made of rewards that the policy learned from (replay), or of others of the same people
+    where those are protected, so that what each costs adds up; otherwise no reward is in both, and the larger holds.
     """
     check.expect(policy.unit == estimate.unit, "unit", estimate.unit, f"== {policy.unit}, whom the policy protects")
     epsilon = policy.epsilon + estimate.epsilon if same_rewards else max(policy.epsilon, estimate.epsilon)
