@@ -120,7 +120,8 @@ def simulation_table(rows: Sequence[dict[str, Any]]) -> Table:
 def evaluation_table(rows: Sequence[dict[str, Any]]) -> Table:
     """Value, interval and effective sample size, one line for each policy and epsilon; the log's own first."""
     log = rows[0]
-    title = f"{log['log_rows']:,} decisions between {log['log_candidates']} candidates"
+    people = "" if log["log_people"] is None else f" by {log['log_people']:,} people"
+    title = f"{log['log_rows']:,} decisions{people} between {log['log_candidates']} candidates"
     table = Table(title=title, title_justify="left")
     within = f"{100 * log['confidence']:g} % within"
     for heading in ("policy", "epsilon", "estimator", "reward per round", within, "worth rows"):
@@ -139,6 +140,12 @@ def evaluation_notes(rows: Sequence[dict[str, Any]]) -> list[str]:
     """What each policy promises, and what to keep in mind about its estimate."""
     notes = list(dict.fromkeys(f"{row['policy']}: {row['guarantee']}{_conditions(row)}" for row in rows))
     notes.append(COMPOSITION)
+    notes += dict.fromkeys(
+        f"{row['policy']} learned from {row['people']:,} people, of whose visits {row['visits_counted']:,} counted and "
+        f"{row['visits_beyond']:,} came after as many as count of one person."
+        for row in rows
+        if row["people"] is not None
+    )
     if any(row["rewarded"] is not None and row["rewarded"] < FEW_REWARDED for row in rows):
         notes.append(f"Where fewer than {FEW_REWARDED} rows carry the value (JSON: rewarded) the interval is too short.")
     if not rows[0]["released"]:
