@@ -485,16 +485,9 @@ MUTATIONS = [
     Mutation(
         "mechanisms/messages.py",
         "        integers = whole_vector(x / length if length > 1 else x)",
-        "        integers = whole_vector(x / length if length > 3 else x / 1.5)",
+        "        integers = [int(entry) for entry in np.trunc(x * 2.0**EVENT_BITS)]",
         "longer contexts in messages than are paid for",
-        suite("ldp-linucb and (exact-messages or compiled-messages)"),
-    ),
-    Mutation(
-        "policies/arms/dp_se.py",
-        "    if s.left == 1 or not a.left or a.pulls == s.quota:",
-        "    if s.left == 1 or not a.left:",
-        "rewards beyond an epoch's quota kept for the next",
-        suite("dp-se and blocks"),
+        suite("ldp-linucb and exact-messages"),
     ),
     Mutation(
         "policies/rivals/coreset_elimination.py",
