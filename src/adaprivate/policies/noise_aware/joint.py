@@ -34,11 +34,11 @@ class NoiseAwareJointSettings(PolicySettings):
 
     Candidates, features and actions are seen by their own person alone, and all that others meet is computed from noisy
     sums: of rewards times features, and of products of features. A missing reward counts as 1/2.
-    base_rate: the public mean reward, where one is known. v: the posterior's spread is scaled by it; 1 where the same
+    base_rate: the public mean reward, where one is known. v: the posterior's spread is scaled by it; up to 1 where the same
     candidates come again and again. batch_size: rounds of the first batch; each is ``growth`` times the one before. noise:
-    how releases share it. intercept: b, the share of a row that learns the mean reward; 0: it is taken to be 1/2. ridge: the
-    prior precision of theta, by default 4 x dimension, which suits features of length 1: scale them to that. adapt_ridge:
-    whether what was released may lower it. reward_variance: of a reward around its mean, at most 1/4.
+    how releases share it. intercept: b, the share of a row that learns the mean reward; 0: it is taken to be 1/2. ridge:
+    the prior precision of theta, by default 4 x dimension, which suits features of length 1: scale them to that.
+    adapt_ridge: whether what was released may lower it. reward_variance: of a reward around its mean, at most 1/4.
     horizon: the rounds to plan for where ``rounds`` is not known to be the end; then twice as many, and so on.
     """
 
