@@ -26,7 +26,6 @@ from adaprivate.policies.noise_aware.private_contexts import PrivateContextsStat
 from adaprivate.policies.noise_aware.rows import MOST_BATCHES, Rows
 from adaprivate.policies.noise_aware.settings import square_strategies
 from adaprivate.policies.noise_aware.starting import INTERCEPT_DEVIATION
-from adaprivate.policies.noise_aware.state import WIDEST
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,11 +34,11 @@ class NoiseAwareJointSettings(PolicySettings):
 
     Candidates, features and actions are seen by their own person alone, and all that others meet is computed from noisy
     sums: of rewards times features, and of products of features. A missing reward counts as 1/2.
-    base_rate: the public mean reward, where one is known. v, fading: the posterior's spread is scaled by v (T/t)^fading, at
-    most 1/2 (or v). batch_size: rounds of the first batch; each is ``growth`` times the one before. noise: how releases
-    share it. intercept: b, the share of a row that learns the mean reward; 0: it is taken to be 1/2. ridge: the prior
-    precision of theta, by default 4 x dimension, which suits features of length 1: scale them to that. adapt_ridge: whether
-    what was released may lower it. reward_variance: of a reward around its mean, at most 1/4.
+    base_rate: the public mean reward, where one is known. v: the posterior's spread is scaled by it; up to 1 where the same
+    candidates come again and again. batch_size: rounds of the first batch; each is ``growth`` times the one before. noise:
+    how releases share it. intercept: b, the share of a row that learns the mean reward; 0: it is taken to be 1/2. ridge:
+    the prior precision of theta, by default 4 x dimension, which suits features of length 1: scale them to that.
+    adapt_ridge: whether what was released may lower it. reward_variance: of a reward around its mean, at most 1/4.
     horizon: the rounds to plan for where ``rounds`` is not known to be the end; then twice as many, and so on.
     """
 
@@ -50,8 +49,7 @@ class NoiseAwareJointSettings(PolicySettings):
     epsilon: float = 1.0
     delta: float = 1e-5
     base_rate: float | None = None
-    v: float = 0.06
-    fading: float = 0.4
+    v: float = 0.2
     batch_size: int | None = None
     growth: float = 1.1
     noise: str = "informative"
@@ -68,7 +66,6 @@ class NoiseAwareJointSettings(PolicySettings):
         if self.base_rate is not None:
             check.real("base_rate", self.base_rate, at_least=1e-4, at_most=1 - 1e-4)
         check.real("v", self.v, at_least=0)
-        check.real("fading", self.fading, at_least=0)
         if self.horizon is not None:
             check.whole("horizon", self.horizon, at_least=1)
         if self.batch_size is not None:
@@ -168,7 +165,7 @@ class NoiseAwareJointSettings(PolicySettings):
             known = self.base_rate
             prior[-1] = (INTERCEPT_DEVIATION if known is None else min(known, 1 - known) / 2) ** -2
             mean[-1], scale[-1] = 0.0 if known is None else known - 0.5, constant
-        tables, widest = self.rows.tables, max(WIDEST, self.v)
+        tables = self.rows.tables
         return PrivateContextsState(
             root=np.diag(1 / np.sqrt(prior)),
             coordinates=np.sqrt(prior) * mean,
@@ -190,14 +187,10 @@ class NoiseAwareJointSettings(PolicySettings):
                 learns_rate=bool(constant) and self.base_rate is None and self.reward_variance is None,
                 adapts=self.adapt_ridge,
                 v=float(self.v),
-                fading=float(self.fading),
-                widest=float(widest),
-                horizon=int(self.boundaries[0]),
             ),
             scalars=record(
                 variance=self.variance,
                 moment=float(((mean**2 + 1 / prior) / scale**2).sum()),
-                width=float(widest if self.fading and self.v else self.v),
                 round=0,
                 batch=0,
             ),

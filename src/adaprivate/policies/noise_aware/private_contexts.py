@@ -52,7 +52,7 @@ class PrivateContextsState(NamedTuple):
     plan: Record
     """The noise of a row, b and sqrt(1 - b^2), the prior, and how choices explore."""
     scalars: Record
-    """The variance of rewards and the mean square of theta, as far as known; exploration now; rounds and batches."""
+    """The variance of rewards and the mean square of theta, as far as known; rounds and batches."""
 
 
 @routine
@@ -118,7 +118,7 @@ def add_private_rows(
 
 @selects.of(PrivateContextsState)
 def _select(state: PrivateContextsState, candidates: Floats, rng: Streams) -> int:
-    sample_parameter(state.root, state.coordinates, state.scalars[0].width, state.rotated, state.parameter, rng)
+    sample_parameter(state.root, state.coordinates, state.plan[0].v, state.rotated, state.parameter, rng)
     return highest(candidates, state.parameter)
 
 
@@ -169,17 +169,13 @@ def _read(state: PrivateContextsState, released: Floats) -> None:
         scale = p.stretch if p.constant == 0.0 or i < size - 1 else p.constant
         s.moment += (state.mean[i] ** 2 + dot(state.root[i], state.root[i])) / (scale * scale)
     s.batch += 1
-    end = p.horizon
-    while end < s.round:
-        end *= 2
-    s.width = min(p.v * (end / s.round) ** p.fading, p.widest)
 
 
 @propensities_of(PrivateContextsState)
 def _propensities(state: PrivateContextsState, candidates: Floats, **how: Any) -> Propensities:
     """A function of the person's own candidates, as the action is: for their eyes alone."""
     rotated = candidates @ state.root[: candidates.shape[2]]
-    return gaussian_best(rotated @ state.coordinates, state.scalars[0]["width"] * rotated, **how)
+    return gaussian_best(rotated @ state.coordinates, state.plan[0]["v"] * rotated, **how)
 
 
 class SimulatedRows(NamedTuple):
