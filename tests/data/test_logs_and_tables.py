@@ -71,7 +71,11 @@ def test_whose_decisions_they_were(tmp_path):
     ("change", "options", "message"),
     [
         (("1,0,abe", "1,0,"), {}, "line 3, column user_id: None to be there"),
-        (("user_id", "who"), {"user": "user_id"}, "line 1, column user_id: ['action', 'reward', 'who', 'age'] to name this"),
+        (
+            ("user_id", "who"),
+            {"user": "user_id"},
+            "line 1, column user_id: ['action', 'reward', 'who', 'age'] to name this",
+        ),
         (("zoe", "zoe"), {"user": "action"}, None),
         (("zoe", "zoe"), {"user": "reward"}, None),
     ],

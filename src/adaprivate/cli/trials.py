@@ -61,9 +61,7 @@ def evaluate(
     features: Annotated[list[str] | None, typer.Option(help="A column of the context, or how several begin.")] = None,
     candidates: Annotated[str | None, typer.Option(help="How columns of candidates' features begin: x for x_0_3.")] = None,
     items: Annotated[Path | None, typer.Option(help="A file of items: name, numeric features.")] = None,
-    user: Annotated[
-        str | None, typer.Option(help="The column of people (user, or user_id): for unit=user.")
-    ] = None,
+    user: Annotated[str | None, typer.Option(help="The column of people (user, or user_id): for unit=user.")] = None,
     train: Annotated[float, typer.Option(help="The share of rows to learn from first (all but replay).")] = 0.5,
     rounds: Annotated[int | None, typer.Option(help="At most so many rounds to learn (default: what is expected).")] = None,
     cap: Annotated[float | None, typer.Option(help="A cap on importance weights: less spread, some bias.")] = None,
