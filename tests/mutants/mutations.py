@@ -31,6 +31,7 @@ CHANNELS, ROUTED = "mechanisms/channels.py", ("tests/mechanisms/test_channels.py
 ROUTE, SIMULATED = "policies/noise_aware/settings.py", "policies/noise_aware/starting.py"
 ENTERED, LOCAL = "policies/noise_aware/simulated.py", ("tests/policies/test_local.py",)
 CHOSEN = (("tests/conformance/test_channels.py", "channels-cost or are-those-of-the-book or public-moments"),)
+PUBLISHED = "tests/evaluate/test_people.py"
 
 JOINT, PAIRS = "mechanisms/units/joint.py", ("tests/mechanisms/test_joint_unit.py",)
 
@@ -671,4 +672,40 @@ MUTATIONS = [
         "simulated noise called exact and secret",
     ),
     Mutation(PLAN, "simulated=not exact_noise,", "simulated=False,", "simulated noise that says it protects"),
+    # --- people in logs -------------------------------------------------------------------------------------------------
+    Mutation(
+        "evaluation/judging.py",
+        "same_rewards=replayed or by_person",
+        "same_rewards=replayed",
+        "a person in both halves of a log pays once",
+        ((PUBLISHED, "published_estimate_protects"),),
+    ),
+    Mutation(
+        "evaluation/release.py",
+        "    largest, broadest = float(most.max()), float(part.max())",
+        "    largest, broadest = float(shares.max()), float(part.max())",
+        "one reward's share taken for a person's",
+        ((PUBLISHED, "all_rewards_of_a_person or without_noise"),),
+    ),
+    Mutation(
+        "evaluation/release.py",
+        "    length = math.sqrt(1 + 2 * SPREAD_SHARE**2)",
+        "    length = math.sqrt(1 + SPREAD_SHARE**2)",
+        "room for two sums of a person where three are released",
+        ((PUBLISHED, "all_rewards_of_a_person or without_noise"),),
+    ),
+    Mutation(
+        "evaluation/judging.py",
+        "(release_by_person if by_person else release)(",
+        "release(",
+        "an estimate that protects a reward published with a policy that protects people",
+        ((PUBLISHED, "published_estimate_protects"),),
+    ),
+    Mutation(
+        "evaluation/replay.py",
+        "float(log.rewards[row]), user=users[row])",
+        "float(log.rewards[row]), user=None if users[row] is None else row)",
+        "every row of a log another person",
+        ((PUBLISHED, "are_told"),),
+    ),
 ]
