@@ -9,6 +9,7 @@ import pytest
 
 from adaprivate import policies
 from adaprivate.mechanisms import Secure
+from adaprivate.mechanisms.plan import BatchPlan
 from adaprivate.policies.adaprivate.batched import BatchedSettings
 from adaprivate.testing import check_policy, policy_checks
 
@@ -17,7 +18,7 @@ FOUND = [(module, example) for module in MODULES for example in getattr(module, 
 IDS = [f"{example.name}-{place}" for place, (_, example) in enumerate(FOUND)]
 EXAMPLES = [example for _, example in FOUND]
 EXPECTED = [
-    *("adaprivate-ts", "adaprivate-ts-adaptive", "adaprivate-ts-amp", "adaprivate-ucb"),
+    *("adaprivate-ts", "adaprivate-ts-adaptive", "adaprivate-ts-amp", "adaprivate-ts-user", "adaprivate-ucb"),
     *("adac-oful", "batched-aggregation", "coreset-elimination", "dgs-linucb", "ldp-linucb"),
     *("rarely-switching", "zcdp-episodic"),
     *("jdp-linucb-gaussian", "jdp-linucb-wishart", "jdp-linucb-wishart-unshifted"),
@@ -62,10 +63,14 @@ def test_the_unsound_calibration_is_offered_by_its_name_only():
     kind = policies.settings_class("adaprivate-ts-amp")
     assert kind(dimension=3, rounds=10, batch_size=5).calibration == "exact"
     offering = [e.name for e in EXAMPLES if hasattr(e, "calibrations") and "published-unsound" in e.calibrations()]
-    assert set(offering) == {"adaprivate-ts-amp"}
+    assert set(offering) == {"adaprivate-ts-amp", "adaprivate-ts-user"}
 
 
-BATCHED = [e for e in EXAMPLES if isinstance(e, BatchedSettings) and not hasattr(e, "sampling_rate")]
+BATCHED = [
+    e
+    for e in EXAMPLES
+    if isinstance(e, BatchedSettings) and not hasattr(e, "sampling_rate") and isinstance(e.plan, BatchPlan)
+]
 
 
 @pytest.mark.parametrize("noise", ["independent", "tree", "honaker", "sqrt", "banded", "blt", "optimal"])

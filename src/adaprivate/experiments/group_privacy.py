@@ -30,22 +30,8 @@ SEEDS = PAPER_SEEDS
 EPSILON, DELTA = 5.0, 1e-5
 RHO = privacy.zcdp_rho(EPSILON, DELTA)
 LEVEL, SHARE, TRUE, BUDGET = "% of LinUCB", "learned share, %", "epsilon, truly at least", "rho per event"
+worst_change = privacy.clipped_reach
 NAIVE, CLIPPED, SOUND, SPACED = "k^2 rho", "clipped at sqrt k, published", "clipped, sound", "one event a batch"
-
-
-def worst_change(events: int, clip: float, *, attained: bool = False) -> float:
-    """How far a person's replaced rewards can move all batch sums together (l2), clipped per person and batch.
-
-    n events move one batch by at most min(n, 2 clip). Attained: half of them along x, half along -x, the rewards swapped.
-    """
-
-    def move(n: int) -> float:
-        return min((n + 1) // 2, clip) + min(n // 2, clip) if attained else min(n, 2 * clip)
-
-    best = [0.0]
-    for n in range(1, events + 1):
-        best.append(max(best[n - m] + move(m) ** 2 for m in range(1, n + 1)))
-    return math.sqrt(best[events])
 
 
 def sigma(rule: str, events: int) -> float:

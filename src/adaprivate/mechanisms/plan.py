@@ -110,13 +110,15 @@ class SimulationPlan(Plan):
     """The plan of a policy with releases of a kind of its own, whose noise can only be simulated.
 
     ``paid``: its price. ``reach``: its participation. ``bound``: whether the price is only an upper bound. ``refusal``: the
-    setting that rules exact noise out (name, value, condition), where another value of it would not.
+    setting that rules exact noise out (name, value, condition), where another value of it would not. ``unit``: whom it
+    protects, where events must say whose they are.
     """
 
     paid: Price
     reach: Participation
     bound: bool = False
     refusal: tuple[str, object, str] | None = None
+    unit: Unit | None = None
 
     @property
     def participation(self) -> Participation:

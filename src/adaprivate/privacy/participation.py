@@ -209,6 +209,22 @@ def group_mu(mu: float, events_per_batch: Iterable[int]) -> float:
     return check.real("mu", mu, at_least=0) * math.sqrt(sum(n * n for n in counts))
 
 
+def clipped_reach(events: int, clip: float, *, attained: bool = False) -> float:
+    """How far a person's replaced rewards can move all batch sums together (l2), clipped per person and batch.
+
+    n events, of norm 1 and rewards in [0, 1], move one batch by at most min(n, 2 clip). ``attained``: by half of them along
+    x and half along -x, the rewards swapped, which is no bound.
+    """
+
+    def move(n: int) -> float:
+        return min((n + 1) // 2, clip) + min(n // 2, clip) if attained else min(n, 2 * clip)
+
+    best = [0.0]
+    for n in range(1, check.whole("events", events, at_least=1) + 1):
+        best.append(max(best[n - m] + move(m) ** 2 for m in range(1, n + 1)))
+    return math.sqrt(best[events])
+
+
 def group_rho(rho: float, events_per_batch: Iterable[int]) -> float:
     """The same for rho-zCDP: rho times the sum of squares."""
     return check.real("rho", rho, at_least=0) * group_mu(1.0, events_per_batch) ** 2

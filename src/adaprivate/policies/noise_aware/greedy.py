@@ -29,4 +29,6 @@ class NoiseAwareGreedySettings(NoiseAwareSettings):
 EXAMPLES = (
     NoiseAwareGreedySettings(dimension=4, rounds=60, intercept=0.0),
     NoiseAwareGreedySettings(dimension=3, rounds=50, channel="gaussian", noise="independent", batch_size=7, growth=1.0),
+    NoiseAwareGreedySettings(dimension=3, rounds=60, unit="user", weights="clip", counted_batches=2, batch_size=6),
+    NoiseAwareGreedySettings(dimension=3, rounds=60, unit="user", weights="clip-shares", batch_size=6),
 )

@@ -319,7 +319,7 @@ class NoiseAwareSettings(PolicySettings):
             catalogue=self.catalogue is not None,
             direction=True,
             continues=self._goes_on,
-            refusal=("weights", self.weights, "!= clip-shares with exact noise") if self._simulated_only else None,
+            refusal=self._refusal,
         )
 
     @property
@@ -328,8 +328,10 @@ class NoiseAwareSettings(PolicySettings):
         return not (self.clips and self.weights == "clip")
 
     @property
-    def _simulated_only(self) -> bool:
-        return self.clips and self.weights == "clip-shares"
+    def _refusal(self) -> tuple[str, object, str] | None:
+        if not self.clips or self.weights == "clip":
+            return None
+        return "source", "Secure()", f"for a policy with exact noise, not {self.name} with weights={self.weights}"
 
     @cached_property
     def plan(self) -> ChannelPlan:
