@@ -2,7 +2,7 @@
 
 The runs are split three ways. On the first part attacks are made: the likelihood ratio of Gaussian noise around what would
 have been released without it, that of Laplace noise, a linear rule learned from numbers and actions, the low bits of
-floating-point noise. On the second part one of them is chosen, with a threshold. On the third, half of all, it is judged, once
+floating-point noise. On the second part one of them is chosen, with a threshold. On the third, most of all, it is judged, once
 for epsilon and once for mu; that split is why no correction for the choices is needed, and the two statements share the error.
 """
 
@@ -25,6 +25,11 @@ from adaprivate.check import Array, Floats
 PILOT = 160
 """Runs with which each pair of neighbours is tried."""
 MOST_ACTIONS = 60
+SPLIT = 0.15
+"""The share of runs on which attacks are made, and again of those on which one is chosen."""
+LEARNED = "learned from numbers and actions"
+HANDICAP = 0.9
+"""A learned rule must promise so much more than one that follows from the law of the noise."""
 Score = Callable[["Known"], Floats]
 
 
@@ -217,7 +222,7 @@ def made(target: Target, runs: Runs) -> dict[str, Score]:
         "Laplace likelihood ratio": laplace_score(runs),
         "likelihood ratio of choices": choice_score(runs),
         "low bits": low_bits_score(target.scales),
-        "learned from numbers and actions": learned_score(runs),
+        LEARNED: learned_score(runs),
     }
     return {name: score for name, score in found.items() if score is not None}
 
@@ -246,19 +251,20 @@ def most_telling(target: Target, seed: int) -> Pair:
 
 
 def audited(target: Target, *, trials: int, confidence: float = CONFIDENCE, seed: int = 1) -> Finding:
-    """Attack a target with so many runs, half of them to make and choose the attack, half to judge it."""
+    """Attack a target with so many runs: some to make attacks, some to choose one, most to judge it."""
     check.whole("trials", trials, at_least=100)
     check.expect(0.5 <= confidence < 1, "confidence", confidence, ">= 0.5 and < 1")
     started = time.perf_counter()
     claim, alpha = target.claim, (1 - confidence) / 2
     pair = most_telling(target, seed)
-    fit, choose = (played(target, pair, trials // 4, seed + 1 + part) for part in range(2))
+    some = int(SPLIT * trials)
+    fit, choose = played(target, pair, some, seed + 1), played(target, pair, some, seed + 2)
     scores = made(target, fit)
-    judges = trials - 2 * (trials // 4)
+    judges = trials - 2 * some
 
     def best(bound: Callable[..., Floats]) -> tuple[str, Rule]:
         rules = {name: best_rule(score(choose.known), choose.two, judges, bound) for name, score in scores.items()}
-        return max(rules.items(), key=lambda item: item[1].promise)
+        return max(rules.items(), key=lambda item: item[1].promise * (HANDICAP if item[0] == LEARNED else 1.0))
 
     direct, mu, attack, curve = 0.0, 0.0, "nothing to attack: nothing that is seen varies", ()
     judged = played(target, pair, judges, seed + 3)

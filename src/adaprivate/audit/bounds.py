@@ -43,11 +43,11 @@ class Counts:
     twos: Any
 
     def scaled(self, trials: int) -> Counts:
-        """What as many runs, half of each, would show at these rates, drawn towards even odds by one guess either way."""
+        """What as many runs, half of each, may be expected to show: a little worse than these, by a standard error."""
         half = trials / 2
-        return Counts(
-            half * (self.false + 1) / (self.ones + 2), half, half * (self.true + 1) / (self.twos + 2) * 1.0, half
-        )
+        false = self.false + np.sqrt(self.false * (1 - self.false / self.ones) + 0.25)
+        true = self.true - np.sqrt(self.true * (1 - self.true / self.twos) + 0.25)
+        return Counts(half * np.minimum(false / self.ones, 1), half, half * np.maximum(true / self.twos, 0), half)
 
     def rates(self, how: str, alpha: float) -> tuple[Floats, Floats]:
         """An event's chance under one at most, and under the other at least; both hold with confidence 1 - alpha."""

@@ -43,6 +43,8 @@ class Pair:
     what: str
     rounds: tuple[int, ...]
     """The rounds that differ."""
+    others: bool = True
+    """Whether rewards of other rounds enter sums as well."""
 
 
 def base_script(settings: Any, seed: int) -> Script:
@@ -84,12 +86,15 @@ def pairs(settings: Any, neighbour: str, seed: int = 0) -> list[Pair]:
         return [_row(script, place, *change) for place in places[:2] for change in _turns(script.candidates[place, 0])]
     values = [(0.0, 1.0)] if neighbour == REWARD else [(math.nan, 1.0), (math.nan, 0.0)]
     found = []
-    for place in places:
-        row = _shown(settings, script, place)
-        for low, high in values:
-            scripts = [_with(script, (place,), row, (value,)) for value in (low, high)]
-            told = "missing" if math.isnan(low) else f"{low:g}"
-            found.append(Pair(*scripts, f"the reward of round {place}: {told} or {high:g}", (place,)))
+    quiet = dataclasses.replace(script, rewards=np.zeros(script.rounds))
+    for base, others, where in ((script, "random bits", places), (quiet, "zero", places[:2])):
+        for place in where:
+            row = _shown(settings, base, place)
+            for low, high in values:
+                scripts = [_with(base, (place,), row, (value,)) for value in (low, high)]
+                told = "missing" if math.isnan(low) else f"{low:g}"
+                what = f"the reward of round {place}: {told} or {high:g}, all others {others}"
+                found.append(Pair(*scripts, what, (place,), base is script))
     return found
 
 

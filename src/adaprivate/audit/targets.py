@@ -15,10 +15,12 @@ import numpy as np
 from adaprivate import check, policies
 from adaprivate.audit.scripts import BY_UNIT, MISSING, Pair, Script, pairs
 from adaprivate.check import Floats, Integers
-from adaprivate.compiled import bound, borrowed, entry, streams
+from adaprivate.compiled import Streams, borrowed, bound, entry, kernel, streams
 from adaprivate.mechanisms import Secure
-from adaprivate.mechanisms.plan import SamplingPlan
+from adaprivate.mechanisms.channels import GAUSSIAN, ChannelPlan
+from adaprivate.mechanisms.plan import Plan, SamplingPlan
 from adaprivate.policies.core import dispatch
+from adaprivate.policies.core.dispatch import select, update
 from adaprivate.policies.core.propensities import choice_probabilities, copied
 from adaprivate.privacy import GaussianPrice, Guarantee, Price
 from adaprivate.purposes import Purpose
@@ -27,7 +29,9 @@ from adaprivate.runtime.policy import Policy
 
 ROUNDS, BATCH, DIMENSION = 12, 3, 2
 """Settings are as short as this, unless more is needed to see a release."""
-LONGEST = 800
+LONGEST = 4000
+FEW = 12
+"""So many rounds are played one by one, more in a compiled stretch."""
 MOST_MOMENTS = 40
 
 
@@ -50,8 +54,12 @@ class Claim:
     curve: Price | None = None
 
     @classmethod
-    def of(cls, guarantee: Guarantee, price: Price | None) -> Claim:
-        """The claim that a guarantee makes."""
+    def of(cls, guarantee: Guarantee, plan: Plan | None, *, exact_noise: bool = False) -> Claim:
+        """The claim that a guarantee makes, of one channel alone where there is only that one."""
+        if isinstance(plan, ChannelPlan) and plan.channels == (GAUSSIAN,):
+            own = GaussianPrice(1 / plan.noise_multiplier)
+            return cls(guarantee.epsilon, guarantee.delta, own.mu, True, own)
+        price = None if plan is None else plan.price(exact_noise=exact_noise)
         return cls(guarantee.epsilon, guarantee.delta, guarantee.mu, isinstance(price, GaussianPrice), price)
 
 
@@ -82,11 +90,37 @@ class Target(ABC):
     """The standard deviation of floating-point noise in each released number, if some were used; None: not asked."""
 
 
-if hasattr(dispatch, "visit"):  # whose round it is, for policies that protect people
+class _Noise(NamedTuple):
+    """The table of noise that settings have for a seed; None: of zeros, which streams of noise read as zeros too."""
 
-    @entry
-    def _visit(state: Any, person: int) -> None:
-        dispatch.visit(borrowed(state), person)
+    seed: int | None
+
+    def __call__(self, settings: Any) -> Floats:
+        table: Floats = settings.noise_tables([self.seed or 0])[0]
+        return np.zeros_like(table) if self.seed is None else table
+
+
+if hasattr(dispatch, "visit"):  # policies that protect people are told whose round it is
+    visit = dispatch.visit
+else:
+
+    @kernel
+    def visit(state: Any, person: int) -> None:
+        """Nobody asks."""
+
+
+@entry
+def _stretch(
+    state: Any, offers: Floats, rewards: Floats, visitors: Integers, rng: Streams, actions: Integers, first: int, last: int
+) -> None:
+    """Play the rounds from ``first`` up to ``last``; actions that are -1 are chosen and filled in, others are taken."""
+    policy, words = borrowed(state), borrowed(rng)
+    for t in range(first, last):
+        chosen = select(policy, borrowed(offers[t]), words)
+        if actions[t] < 0:
+            actions[t] = chosen
+        visit(policy, visitors[t])
+        update(policy, borrowed(offers[t, actions[t]]), rewards[t], words)
 
 
 def small_settings(name: str, values: dict[str, Any]) -> Any:
@@ -109,13 +143,13 @@ class PolicyTarget(Target):
         if claim is None:
             check.expect(guarantee is not None, "policy", settings.name, "to be a private one: this one claims nothing")
             plan = getattr(settings, "plan", None)
-            price = None if plan is None else plan.price(exact_noise=self.exact)
-            claim = Claim.of(guarantee, price)  # type: ignore[arg-type]
+            claim = Claim.of(guarantee, plan, exact_noise=self.exact)  # type: ignore[arg-type]
         unit = guarantee.unit if guarantee is not None else "event"
         self.settings, self.name, self.claim = settings, settings.name, claim
         self.neighbour = neighbour or BY_UNIT[unit]
         self.people = unit == "user"
         self._plans: dict[Any, Any] = {}
+        self._compiled: dict[Any, Any] = {}
         self._silent: dict[bytes, Floats] = {}
         self._find_moments()
 
@@ -123,11 +157,16 @@ class PolicyTarget(Target):
 
     def seen(self, settings: Any, state: Any) -> Floats:
         """What the state has made public beside actions."""
-        public = getattr(settings, "transcript", settings.released)
-        return np.array(public(state), dtype=np.float64).ravel()
+        return np.array(settings.transcript(state), dtype=np.float64).ravel()
+
+    @property
+    def _sampled(self) -> bool:
+        return bool(getattr(getattr(self.settings, "plan", None), "sampling_rate", 1.0) < 1)
 
     def pairs(self) -> list[Pair]:
-        return pairs(self.settings, self.neighbour)
+        found = pairs(self.settings, self.neighbour)
+        quiet = [pair for pair in found if not pair.others]
+        return quiet if self._sampled and quiet else found  # which of the others were taken would hide it
 
     def _find_moments(self) -> None:
         """The rounds after which something new may be public, with more rounds if nothing ever is."""
@@ -140,22 +179,14 @@ class PolicyTarget(Target):
             for pair in pairs(self.settings, self.neighbour)[:2]:
                 for script in (pair.one, pair.two):
                     numbers = PolicyTarget.play(self, script, range(8)).numbers.reshape(8, len(self.moments), -1)
-                    before = np.concatenate([np.zeros_like(numbers[:, :1]), numbers[:, :-1]], axis=1)
+                    before = np.concatenate([numbers[:1, :1].repeat(8, axis=0), numbers[:, :-1]], axis=1)
                     found |= {int(t) + 1 for t in np.flatnonzero((numbers != before).any(axis=(0, 2)))}
             self.moments = sorted(found)[:MOST_MOMENTS]
-            if any(moment > 1 for moment in self.moments) or self.settings.rounds * 4 > LONGEST:
+            if found or self.settings.rounds * 4 > LONGEST:
                 return
             self.settings = dataclasses.replace(self.settings, rounds=self.settings.rounds * 4)
 
     # --- playing ------------------------------------------------------------------------------------------------------
-
-    def _planned_on(self, settings: Any, state: Any, noise: Any, t: int) -> tuple[Any, Any]:
-        """The settings and the state with which round t is played: planned further at public moments."""
-        while getattr(settings, "planned", -1) == t and t < self.settings.rounds:
-            longer = settings.extended(state.learner)
-            state = longer.carried(longer.start(noise(longer)), state)
-            settings = longer
-        return settings, state
 
     def _reward(self, reward: float) -> float:
         return float(self.settings.missing) if math.isnan(reward) else float(reward)
@@ -163,38 +194,68 @@ class PolicyTarget(Target):
     def play(self, script: Script, seeds: Iterable[int]) -> Transcripts:
         seeds = list(seeds)
         tables = self.settings.noise_tables(seeds)
-        numbers = [np.empty((len(seeds), 0))] * len(self.moments)
-        rows: list[Floats] = []
-        actions = np.zeros((len(seeds), script.rounds), dtype=np.int64)
+        actions = np.full((len(seeds), script.rounds), -1, dtype=np.int64)
+        rows = []
         for n, seed in enumerate(seeds):
-            shown = self._run(script, seed, tables[n], actions[n])
-            rows.append(np.concatenate(shown) if shown else np.zeros(0))
-        del numbers
+            rng = streams(seed, Purpose.EXPLORATION, Purpose.CHOICE)
+            rows.append(self._shown(script, self.settings.start(tables[n]), _Noise(seed), rng, actions[n]))
         actions[:, list(script.hidden)] = -1
         return Transcripts(np.array(rows).reshape(len(seeds), -1), actions)
 
-    def _run(self, script: Script, seed: int, table: Floats, actions: Integers) -> list[Floats]:
-        settings, state = self.settings, self.settings.start(table)
-        rng = streams(seed, Purpose.EXPLORATION, Purpose.CHOICE)
-        offered, action = script.candidates[:, None].copy(), np.zeros(1, dtype=np.int64)
-        pick = bound(choose, state, offered[0], rng, action)
-        count = bound(learn, state, offered[0, 0, 0], 0.0, rng)
-        shown, moments = [], set(self.moments)
-        for t in range(script.rounds):
-            settings, state = self._planned_on(settings, state, lambda own: own.noise_tables([seed])[0], t)
-            pick(state, offered[t], rng, action)
-            actions[t] = action[0]
-            if self.people:
-                _visit(state, script.visitors[t])
-            count(state, offered[t, 0, action[0]], self._reward(script.rewards[t]), rng)
-            if t + 1 in moments:
+    def _shown(self, script: Script, state: Any, noise: _Noise, rng: Streams, actions: Integers) -> Floats:
+        """What a run shows after each moment. Actions that are -1 are chosen and filled in, others are taken."""
+        settings, shown, done = self.settings, [], 0
+        offers, rewards = script.candidates, np.where(np.isnan(script.rewards), self.settings.missing, script.rewards)
+        for moment in [*self.moments, script.rounds]:
+            while done < moment:
+                planned = getattr(settings, "planned", script.rounds)
+                if planned == done:
+                    longer = self._longer(settings, state)
+                    state, settings = longer.carried(longer.start(noise(longer)), state), longer
+                    continue
+                until = min(moment, planned)
+                if self.people or until - done > FEW:
+                    visitors = np.array(script.visitors)
+                    self._bound(_stretch, state, offers, rewards, visitors, rng, actions, done, until)
+                else:
+                    self._rounds(state, offers, rewards, rng, actions, done, until)
+                done = until
+            if len(shown) < len(self.moments):
                 shown.append(self.seen(settings, state))
-        return shown
+        return np.concatenate(shown) if shown else np.zeros(0)
+
+    def _rounds(
+        self, state: Any, offers: Floats, rewards: Floats, rng: Streams, actions: Integers, first: int, last: int
+    ) -> None:
+        """A few rounds by what is compiled anyway, for policies in use."""
+        action = np.zeros(1, dtype=np.int64)
+        for t in range(first, last):
+            self._bound(choose, state, offers[t : t + 1], rng, action)
+            if actions[t] < 0:
+                actions[t] = action[0]
+            self._bound(learn, state, offers[t, actions[t]], rewards[t], rng)
+
+    def _bound(self, function: Any, state: Any, *arguments: Any) -> None:
+        """Call compiled code; its types are looked up once."""
+        key = function, type(state)
+        if key not in self._compiled:
+            self._compiled[key] = bound(function, state, *arguments)
+        self._compiled[key](state, *arguments)
+
+    def _longer(self, settings: Any, state: Any) -> Any:
+        """What goes on after the rounds planned; the same for the same offers, where those decide."""
+        offers = getattr(state.learner, "offers", None)
+        if offers is None or not offers.size:
+            return settings.extended(state.learner)
+        key = settings, offers.tobytes(), state.learner.offered_in.tobytes()
+        if key not in self._plans:
+            self._plans[key] = settings.extended(state.learner)
+        return self._plans[key]
 
     # --- what the attacker can work out by himself --------------------------------------------------------------------
 
     def expected(self, script: Script, actions: Integers) -> Floats | None:
-        if not self.moments:
+        if not self.moments or self._sampled:
             return None
         key = script.rewards.tobytes() + script.candidates.tobytes()
         rows = []
@@ -209,32 +270,12 @@ class PolicyTarget(Target):
 
     @cached_property
     def _quiet(self) -> Any:
-        return self.settings.start(self._no_noise(self.settings))
-
-    @staticmethod
-    def _no_noise(settings: Any) -> Floats:
-        return np.zeros_like(settings.noise_tables([0])[0])
+        return self.settings.start(_Noise(None)(self.settings))
 
     def _replayed(self, script: Script, actions: Integers) -> Floats:
         """The releases of a run without noise in which these actions were taken."""
-        settings, state = self.settings, copied(self._quiet)
         rng = streams(0, Purpose.EXPLORATION, Purpose.CHOICE)
-        offers = script.candidates[:, None].copy()
-        action = np.zeros(1, dtype=np.int64)
-        pick, count = (
-            bound(choose, state, offers[0], rng, action),
-            bound(learn, state, offers[0, 0, 0], 0.0, rng),
-        )
-        shown, moments = [], set(self.moments)
-        for t in range(script.rounds):
-            settings, state = self._planned_on(settings, state, self._no_noise, t)
-            pick(state, offers[t], rng, action)  # some remember what they were offered
-            if self.people:
-                _visit(state, script.visitors[t])
-            count(state, offers[t, 0, actions[t]], self._reward(script.rewards[t]), rng)
-            if t + 1 in moments:
-                shown.append(self.seen(settings, state))
-        return np.concatenate(shown)
+        return self._shown(script, copied(self._quiet), _Noise(None), rng, actions.copy())
 
     def choice_loss(self, one: Script, two: Script, actions: Integers) -> Floats | None:
         if not isinstance(getattr(self.settings, "plan", None), SamplingPlan):
@@ -265,6 +306,7 @@ class ExactTarget(PolicyTarget):
     """A policy object with exact noise from the operating system, driven from outside."""
 
     exact = True
+    _looked_up: dict[str, Any] = {}  # noqa: RUF012  # replaced, never changed
 
     def play(self, script: Script, seeds: Iterable[int]) -> Transcripts:
         rows, taken = [], []
@@ -283,13 +325,15 @@ class ExactTarget(PolicyTarget):
     def _lived(self, script: Script) -> tuple[Floats, list[int]]:
         policy = Policy(self.settings, source=Secure())
         shown, actions, last = [], [], np.zeros(self._size)
-        reading = policy.learner.read
+        learner = policy.learner
+        vars(learner).update(self._looked_up)  # else every run would find out types again
+        reading = learner.read
 
         def read(release: Any) -> None:
             last[: len(release.values)] = release.values
             reading(release)
 
-        vars(policy.learner)["read"] = read
+        vars(learner)["read"] = read
         moments = set(self.moments)
         for t in range(script.rounds):
             whose = {"user": str(script.visitors[t])} if self.people else {}
@@ -300,6 +344,7 @@ class ExactTarget(PolicyTarget):
             actions.append(decision.action)
             if t + 1 in moments:
                 shown.append(np.append(last, policy.version))
+        self._looked_up = {name: vars(learner)[name] for name in ("_choose", "_counted")}
         return np.concatenate(shown) if shown else np.zeros(0), actions
 
     def expected(self, script: Script, actions: Integers) -> Floats | None:

@@ -163,6 +163,10 @@ class LDPLinUCBSettings(FrozenReleaseSettings):
         """The noise of every message (seeds, rounds, d + d (d + 1) / 2)."""
         return gaussian_tables(seeds, (self.rounds, self.dimension * (self.dimension + 3) // 2), self.sigma)
 
+    def transcript(self, state: LocalState) -> Floats:
+        """The sums of all messages."""
+        return np.append(state.gram[np.tril_indices(self.dimension)], state.statistic)
+
     def start(self, noise: Floats) -> LocalState:
         """The state before the first round."""
         d = self.dimension
