@@ -1,9 +1,10 @@
 """The attack, the same for everything: which of two neighbouring inputs made this transcript?
 
 The runs are split three ways. On the first part attacks are made: the likelihood ratio of Gaussian noise around what would
-have been released without it, that of Laplace noise, a linear rule learned from numbers and actions, the low bits of
-floating-point noise. On the second part one of them is chosen, with a threshold. On the third, most of all, it is judged, once
-for epsilon and once for mu; that split is why no correction for the choices is needed, and the two statements share the error.
+have been released without it, that of Laplace noise, that of the choices where they are the noise, the low bits of
+floating-point noise, a linear rule learned from numbers and actions. On the second part one of them is chosen, with a
+threshold. On the third, by far the largest, it is judged, once for epsilon and once for mu: because of that split no
+correction for the choices is needed, and the two statements share the error between them.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adaprivate import check, privacy
-from adaprivate.audit.bounds import CONFIDENCE, COIN, Rule, best_rule, counted, epsilon_bound, mu_bound
+from adaprivate.audit.bounds import CONFIDENCE, Rule, best_rule, counted, epsilon_bound, mu_bound
 from adaprivate.audit.scripts import Pair
 from adaprivate.audit.targets import Target, Transcripts
 from adaprivate.check import Array, Floats
 
 PILOT = 160
-"""Runs with which each pair of neighbours is tried."""
+"""Runs, at most, with which each pair of neighbours is tried."""
 MOST_ACTIONS = 60
 SPLIT = 0.15
 """The share of runs on which attacks are made, and again of those on which one is chosen."""
@@ -74,6 +75,13 @@ class Known(NamedTuple):
     if_two: Floats | None
     choice: Floats | None
 
+    @property
+    def expectations(self) -> tuple[Floats, Floats]:
+        """Both, where they are known."""
+        assert self.if_one is not None
+        assert self.if_two is not None
+        return self.if_one, self.if_two
+
     def part(self, rows: Any) -> Known:
         """Some of the runs."""
         seen = Transcripts(self.seen.numbers[rows], self.seen.actions[rows])
@@ -122,9 +130,9 @@ def gaussian_score(runs: Runs) -> Score | None:
     root = _whitener(known.seen.numbers - np.where(two[:, None], known.if_two, known.if_one))
 
     def score(known: Known) -> Floats:
-        assert known.if_one is not None and known.if_two is not None
-        middle = (known.if_one + known.if_two) / 2
-        return np.einsum("ij,ij->i", (known.if_two - known.if_one) @ root, (known.seen.numbers - middle) @ root)
+        one, two = known.expectations
+        around = (known.seen.numbers - (one + two) / 2) @ root
+        return np.asarray((((two - one) @ root) * around).sum(axis=1))
 
     return score
 
@@ -138,9 +146,9 @@ def laplace_score(runs: Runs) -> Score | None:
     width = np.maximum(np.abs(residuals).mean(axis=0), 1e-9)
 
     def score(known: Known) -> Floats:
-        assert known.if_one is not None and known.if_two is not None
-        apart = np.abs(known.seen.numbers - known.if_one) - np.abs(known.seen.numbers - known.if_two)
-        moved = np.abs(known.if_two - known.if_one) > 1e-12
+        one, two = known.expectations
+        apart = np.abs(known.seen.numbers - one) - np.abs(known.seen.numbers - two)
+        moved = np.abs(two - one) > 1e-12
         return np.asarray((apart / width * moved).sum(axis=1))
 
     return score
@@ -196,8 +204,7 @@ def low_bits_score(scale: Floats | None) -> Score | None:
         return None
 
     def score(known: Known) -> Floats:
-        assert known.if_one is not None and known.if_two is not None
-        could = [reachable(known.seen.numbers, mean, scale) for mean in (known.if_one, known.if_two)]
+        could = [reachable(known.seen.numbers, mean, scale) for mean in known.expectations]
         return np.asarray((could[1].astype(np.float64) - could[0]).sum(axis=1))
 
     return score
@@ -230,15 +237,16 @@ def made(target: Target, runs: Runs) -> dict[str, Score]:
 # --- the audit -----------------------------------------------------------------------------------------------------------
 
 
-def most_telling(target: Target, seed: int) -> Pair:
+def most_telling(target: Target, runs_each: int, seed: int) -> Pair:
     """The neighbours that a few runs tell apart best."""
     found = target.pairs()
     if len(found) == 1:
         return found[0]
 
     def apart(pair: Pair) -> float:
-        runs = played(target, pair, PILOT, seed)
-        first, rest = np.arange(PILOT) < PILOT // 2, np.arange(PILOT) >= PILOT // 2
+        runs = played(target, pair, runs_each, seed)
+        first = np.arange(runs_each) < runs_each // 2
+        rest = ~first
         best = 0.0
         for score in made(target, Runs(runs.known.part(first), runs.two[first])).values():
             values, two = score(runs.known.part(rest)), runs.two[rest]
@@ -256,7 +264,7 @@ def audited(target: Target, *, trials: int, confidence: float = CONFIDENCE, seed
     check.expect(0.5 <= confidence < 1, "confidence", confidence, ">= 0.5 and < 1")
     started = time.perf_counter()
     claim, alpha = target.claim, (1 - confidence) / 2
-    pair = most_telling(target, seed)
+    pair = most_telling(target, max(60, min(PILOT, trials // 10)), seed)
     some = int(SPLIT * trials)
     fit, choose = played(target, pair, some, seed + 1), played(target, pair, some, seed + 2)
     scores = made(target, fit)
@@ -266,7 +274,8 @@ def audited(target: Target, *, trials: int, confidence: float = CONFIDENCE, seed
         rules = {name: best_rule(score(choose.known), choose.two, judges, bound) for name, score in scores.items()}
         return max(rules.items(), key=lambda item: item[1].promise * (HANDICAP if item[0] == LEARNED else 1.0))
 
-    direct, mu, attack, curve = 0.0, 0.0, "nothing to attack: nothing that is seen varies", ()
+    direct, mu, attack = 0.0, 0.0, "nothing to attack: nothing that is seen varies"
+    curve: tuple[tuple[float, float], ...] = ()
     judged = played(target, pair, judges, seed + 3)
     if scores:
         by_epsilon = best(lambda counts, how: epsilon_bound(counts, how, claim.delta, alpha))
@@ -292,17 +301,13 @@ def audited(target: Target, *, trials: int, confidence: float = CONFIDENCE, seed
     )
 
 
-def finding(
-    target: Target, neighbour: str, direct: float, mu: float, *, seconds: float, **known: Any
-) -> Finding:
+def finding(target: Target, neighbour: str, direct: float, mu: float, *, seconds: float, **known: Any) -> Finding:
     """The finding that these bounds amount to, beside the claim."""
     claim = target.claim
     by_mu = privacy.gdp_epsilon(mu, claim.delta) if claim.gaussian and claim.delta > 0 else 0.0
     measured = max(direct, by_mu)
-    if claim.gaussian and claim.mu:
-        share = mu / claim.mu
-    else:
-        share = direct / claim.epsilon if claim.epsilon > 0 else 0.0
+    reached, claimed = (mu, claim.mu) if claim.gaussian and claim.mu else (direct, claim.epsilon)
+    share = reached / claimed if claimed > 0 else 0.0
     holds = direct <= claim.epsilon and (claim.mu is None or mu <= claim.mu)
     return Finding(
         policy=target.name,
@@ -326,6 +331,3 @@ def _curve(scores: Floats, two: Array) -> tuple[tuple[float, float], ...]:
     counts = counted(scores, two, thresholds)
     points = zip(counts.false / max(counts.ones, 1), counts.true / max(counts.twos, 1), strict=True)
     return tuple((float(x), float(y)) for x, y in points)
-
-
-__all__ = ["COIN", "Finding", "audited", "finding", "played"]

@@ -1,12 +1,11 @@
 """What counts of right and wrong guesses prove about epsilon and mu: exact bounds, at a stated confidence.
 
-A guesser is told a transcript and says which of two neighbouring inputs made it. Under (epsilon, delta) or mu-GDP his chances
-are limited; whoever does better than the limit allows, more often than chance explains, refutes the claim.
+A guesser is told a transcript and says which of two neighbouring inputs made it. Under (epsilon, delta) or mu-GDP chances
+are limited; whoever does better than the limit allows, more often than luck explains, refutes the claim.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from scipy import special, stats
 from adaprivate.check import Array, Floats
 
 CONFIDENCE = 0.999
+MUST_GAIN = 1.1
 COIN, HIGH, LOW = "coin", "high", "low"
 """How counts are read: all guesses as one coin's; guesses "two" against "one"; guesses "one" against "two"."""
 
@@ -100,7 +100,10 @@ class Rule:
 
 
 def best_rule(scores: Floats, two: Array, trials: int, bound: Callable[[Counts, str], Floats]) -> Rule:
-    """The threshold and the reading that promise the largest bound on so many more runs."""
+    """The threshold and the reading that promise the largest bound on so many more runs.
+
+    Scores are likelihood ratios or nearly, with 0 in the middle: that is the threshold, unless another promises much more.
+    """
     values = np.unique(scores)
     if len(values) > 400:
         values = np.unique(np.quantile(scores, np.linspace(0, 1, 401)))
@@ -109,7 +112,10 @@ def best_rule(scores: Floats, two: Array, trials: int, bound: Callable[[Counts, 
     found = [(bound(seen, how), how) for how in (COIN, HIGH, LOW)]
     best, how = max(found, key=lambda pair: float(np.max(pair[0])))
     place = int(np.argmax(best))
-    return Rule(float(thresholds[place]), how, float(best[place]))
+    chosen = Rule(float(thresholds[place]), how, float(best[place]))
+    plain = bound(counted(scores, two, np.zeros(1)).scaled(trials), COIN)
+    even = Rule(0.0, COIN, float(plain[0]))
+    return chosen if chosen.promise > MUST_GAIN * even.promise else even
 
 
 # --- many canaries in one run --------------------------------------------------------------------------------------------
@@ -164,8 +170,3 @@ def _largest(refuted: Callable[[float], bool], most: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if refuted(middle) else (low, middle)
     return low
-
-
-def likelihood(epsilon: float) -> float:
-    """e^epsilon, or infinity."""
-    return math.exp(epsilon) if epsilon < 700 else math.inf

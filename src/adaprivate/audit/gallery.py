@@ -78,9 +78,9 @@ def _plan(unit: Unit, multiplier: float, ends: tuple[int, ...], noise: str = "in
 def _events(features: Sequence[Sequence[float]], one: Sequence[float], two: Sequence[float], who: Sequence[int]) -> Pair:
     """The same features, other rewards."""
     rows = np.array(features, dtype=np.float64)[:, None, :]
-    scripts = [Script(rows, np.array(rewards, dtype=np.float64), tuple(who)) for rewards in (one, two)]
+    first, second = (Script(rows, np.array(rewards, dtype=np.float64), tuple(who)) for rewards in (one, two))
     what = "one reward: 0 or 1" if len(set(who)) == len(who) else "the rewards of one person, exchanged"
-    return Pair(*scripts, what, tuple(t for t in range(len(one)) if one[t] != two[t]))
+    return Pair(first, second, what, tuple(t for t in range(len(one)) if one[t] != two[t]))
 
 
 _X, _Y = (1.0, 0.0), (-1.0, 0.0)

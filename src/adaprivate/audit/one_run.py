@@ -1,9 +1,8 @@
-"""One run of one policy with many canaries: rewards that are fair coins, each in a direction of its own, guessed from all that
-was released.
+"""One run of one policy with many canaries: rewards that are fair coins, in directions of their own, to be guessed.
 
 Canaries share a run, so their guesses are not independent; the bounds are those of Steinke, Nasr & Jagielski (2023) for
-(epsilon, delta) and of Mahloujifar, Melis & Chaudhuri (2024) for mu-GDP, which allow for that and are looser than those of many
-runs. How many guesses to make is settled by the claim alone, before the run.
+(epsilon, delta) and of Mahloujifar, Melis & Chaudhuri (2024) for mu-GDP, which allow for that and are looser than those of
+many runs. How many guesses to make is settled by the claim alone, before the run.
 """
 
 from __future__ import annotations

@@ -91,10 +91,10 @@ def pairs(settings: Any, neighbour: str, seed: int = 0) -> list[Pair]:
         for place in where:
             row = _shown(settings, base, place)
             for low, high in values:
-                scripts = [_with(base, (place,), row, (value,)) for value in (low, high)]
+                one, two = (_with(base, (place,), row, (value,)) for value in (low, high))
                 told = "missing" if math.isnan(low) else f"{low:g}"
                 what = f"the reward of round {place}: {told} or {high:g}, all others {others}"
-                found.append(Pair(*scripts, what, (place,), base is script))
+                found.append(Pair(one, two, what, (place,), base is script))
     return found
 
 

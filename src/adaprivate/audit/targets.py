@@ -204,7 +204,8 @@ class PolicyTarget(Target):
 
     def _shown(self, script: Script, state: Any, noise: _Noise, rng: Streams, actions: Integers) -> Floats:
         """What a run shows after each moment. Actions that are -1 are chosen and filled in, others are taken."""
-        settings, shown, done = self.settings, [], 0
+        settings, done = self.settings, 0
+        shown: list[Floats] = []
         offers, rewards = script.candidates, np.where(np.isnan(script.rewards), self.settings.missing, script.rewards)
         for moment in [*self.moments, script.rounds]:
             while done < moment:
@@ -311,9 +312,9 @@ class ExactTarget(PolicyTarget):
     def play(self, script: Script, seeds: Iterable[int]) -> Transcripts:
         rows, taken = [], []
         for _ in seeds:
-            numbers, actions = self._lived(script)
+            numbers, chosen = self._lived(script)
             rows.append(numbers)
-            taken.append(actions)
+            taken.append(chosen)
         actions = np.array(taken)
         actions[:, list(script.hidden)] = -1
         return Transcripts(np.array(rows), actions)
@@ -336,7 +337,7 @@ class ExactTarget(PolicyTarget):
         vars(learner)["read"] = read
         moments = set(self.moments)
         for t in range(script.rounds):
-            whose = {"user": str(script.visitors[t])} if self.people else {}
+            whose: dict[str, Any] = {"user": str(script.visitors[t])} if self.people else {}
             decision = policy.decide(script.candidates[t], **whose)
             reward = script.rewards[t]
             policy.learn(decision, None if math.isnan(reward) else float(reward))

@@ -1,8 +1,9 @@
 """Results for people: tables in the terminal, one HTML page per experiment."""
 
 from adaprivate.report.checkpoint import Checkpoint
-from adaprivate.report.pages import write_page
+from adaprivate.report.pages import write_audit, write_page
 from adaprivate.report.tables import (
+    audit_table,
     cell_table,
     evaluation_notes,
     evaluation_table,
@@ -16,6 +17,7 @@ from adaprivate.report.tables import (
 
 __all__ = [
     "Checkpoint",
+    "audit_table",
     "cell_table",
     "evaluation_notes",
     "evaluation_table",
@@ -25,5 +27,6 @@ __all__ = [
     "plan_table",
     "simulation_table",
     "verdict_line",
+    "write_audit",
     "write_page",
 ]
