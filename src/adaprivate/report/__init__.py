@@ -1,10 +1,11 @@
 """Results for people: tables in the terminal, one HTML page per experiment."""
 
 from adaprivate.report.checkpoint import Checkpoint
-from adaprivate.report.pages import write_page
+from adaprivate.report.pages import write_audit, write_page
 from adaprivate.report.tables import (
     COMPOSITION,
     POLICY_WORDS,
+    audit_table,
     cell_table,
     evaluation_notes,
     evaluation_table,
@@ -21,6 +22,7 @@ __all__ = [
     "COMPOSITION",
     "POLICY_WORDS",
     "Checkpoint",
+    "audit_table",
     "cell_table",
     "evaluation_notes",
     "evaluation_table",
@@ -31,5 +33,6 @@ __all__ = [
     "policy_table",
     "simulation_table",
     "verdict_line",
+    "write_audit",
     "write_page",
 ]

@@ -96,6 +96,20 @@ def facts_table(title: str, facts: Iterable[tuple[str, float | None, str]]) -> T
     return listing(title, ("", "", ""), ((name, number(value), meaning) for name, value, meaning in facts))
 
 
+def audit_table(title: str, rows: Sequence[dict[str, Any]]) -> Table:
+    """What is claimed and what an attack proves at least, one line for each thing attacked."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for heading in ("epsilon claimed", "at least", "mu claimed", "at least", "share"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    for row in rows:
+        numbers = [number(row[key]) for key in ("claimed_epsilon", "measured_epsilon", "claimed_mu", "measured_mu")]
+        verdict = Text("holds", style="green") if row["holds"] else Text("BROKEN", style="bold red")
+        table.add_row(row["policy"], *numbers, f"{row['share']:.2f}", verdict)
+    return table
+
+
 def simulation_table(rows: Sequence[dict[str, Any]]) -> Table:
     """Reward, regret and what was learned, one line for each policy and epsilon."""
     table = Table(

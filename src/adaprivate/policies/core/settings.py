@@ -94,6 +94,13 @@ class PolicySettings:
         released: Floats = state.book.released
         return released
 
+    def transcript(self, state: Any) -> Floats:
+        """All numbers that a compiled state has let anyone see, of contexts too where those are protected.
+
+        :mod:`adaprivate.audit` attacks it.
+        """
+        return self.released(state)
+
     def worry(self, learner: Any) -> str | None:
         """What to warn of, the learner having planned on to these settings from this state: public."""
         return None

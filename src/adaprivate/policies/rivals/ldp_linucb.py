@@ -198,6 +198,10 @@ class LDPLinUCBSettings(FrozenReleaseSettings):
         statistic: Floats = state.learner.statistic
         return statistic
 
+    def transcript(self, state: Split) -> Floats:
+        """The sums of all messages."""
+        return np.append(state.learner.gram[np.tril_indices(self.dimension)], state.learner.statistic)
+
     def start(self, noise: Floats) -> Split:
         """The state before the first round."""
         return Split(
