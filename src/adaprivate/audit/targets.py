@@ -293,7 +293,7 @@ class PolicyTarget(Target):
                         state, at = copied(self._quiet), 0
                     for past in range(at, t):
                         features = script.candidates[past, taken[past]].copy()
-                        learn(state, features, self._reward(script.rewards[past]), rng)
+                        learn(state, features, self._reward(script.rewards[past]), -1, rng)
                     at = t
                     found = choice_probabilities(state, script.candidates[t][None].copy(), draws=256)
                     known[key] = np.log(np.maximum(found.probability[0], 1e-12))
