@@ -24,6 +24,8 @@ def suite(expression):
 EXACT = suite("(adaprivate-ts-1 or noise-aware-ts) and (exact-releases or exact-channels-cost)")
 SAME = suite("(adaprivate-ts-1 or noise-aware-ts or noise-aware-ucb) and (compiled-releases or releases-come or those-of)")
 PLAN, BOOK, NOISE = "mechanisms/plan.py", "mechanisms/book.py", "mechanisms/noise.py"
+STATED, LEDGER, OF_PEOPLE = "mechanisms/plan_base.py", "mechanisms/ledger.py", "mechanisms/units/ledger.py"
+CHARGED = ("tests/mechanisms/test_ledger.py",)
 PREFIX, EVENT, CONTRIBUTIONS = "mechanisms/prefix.py", "mechanisms/units/event.py", "mechanisms/contributions.py"
 POLICY, ENGINES, FILES = "runtime/policy.py", "runtime/engines.py", "runtime/files.py"
 BOOKS, SAMPLING = "policies/core/books.py", "policies/arms/sampling.py"
@@ -210,8 +212,8 @@ MUTATIONS = [
     ),
     Mutation(
         BOOK,
-        "self._told = event.reward if type(event.reward) is Told else self.arrived(check.reward(event.reward))",
-        "self._told = event.reward",
+        "self._told = reward if type(reward) is Told else self.arrived(reward)",
+        "self._told = reward",
         "a raw reward kept in the book",
     ),
     Mutation(
@@ -382,8 +384,8 @@ MUTATIONS = [
     ),
     Mutation(
         ENGINES,
-        "            self.learner.counted(features)\n        if self.book.round == number:",
-        "            self.learner.counted(features * reward)\n        if self.book.round == number:",
+        "                self.learner.counted(features)\n",
+        "                self.learner.counted(features * reward)\n",
         "a learner that counts rewards, and routes by them",
         CHOSEN,
     ),
@@ -663,15 +665,88 @@ MUTATIONS = [
         "the design taken to be known",
         (("tests/policies/test_private_contexts.py", "stated_one"),),
     ),
-    # --- statements -----------------------------------------------------------------------------------------------------
-    Mutation(PLAN, '    "user-batches",\n)', '    "user-batches",\n    "no-replay",\n)', "no-replay called enforced"),
+    # --- people -------------------------------------------------------------------------------------------------------
     Mutation(
-        PLAN,
+        LEDGER,
+        "    for n in range(count):\n        product = 0.0\n        for i in range(size):\n"
+        "            product += book.work[n, i] * book.work[new, i]\n",
+        "    for n in range(0):\n        product = 0.0\n        for i in range(size):\n"
+        "            product += book.work[n, i] * book.work[new, i]\n",
+        "a ledger without cross terms",
+        CHARGED,
+    ),
+    Mutation(LEDGER, "total += 2 * np.int64(", "total += np.int64(", "cross terms charged once, not twice", CHARGED),
+    Mutation(
+        LEDGER,
+        "total += 2 * np.int64(book.work[n, size]) * np.int64(abs(product))",
+        "total += 2 * np.int64(book.work[n, size]) * np.int64(product)",
+        "a ledger that believes opposite visits to cancel",
+        CHARGED,
+    ),
+    Mutation(
+        LEDGER, "    book.spent[person] += cost\n", "    book.spent[person] = cost\n", "what was spent forgotten", CHARGED
+    ),
+    Mutation(
+        LEDGER, "        if cost <= allowed:\n            break\n", "        break\n", "no check of what fits", CHARGED
+    ),
+    Mutation(
+        LEDGER,
+        "    if counted >= shares.shape[0]:\n",
+        "    if counted >= 2 * shares.shape[0]:\n",
+        "more visits than have shares",
+        CHARGED,
+    ),
+    Mutation(
+        LEDGER,
+        "return np.where(products == 0, 0, rounded)",
+        "return np.where(np.eye(len(products)) == 0, 0, rounded)",
+        "noise of one batch taken for independent of another's",
+        CHARGED,
+    ),
+    Mutation(
+        OF_PEOPLE,
+        "weight = math.floor(reward * 2**REWARD_BITS) - self._centre",
+        "weight = 2 * math.floor(reward * 2**REWARD_BITS) - self._centre",
+        "rewards of people that move twice as far",
+        CHARGED,
+    ),
+    Mutation(
+        OF_PEOPLE,
+        "        self.batch += 1\n        return total\n",
+        "        return total\n",
+        "every visit charged to the first batch",
+        CHARGED,
+    ),
+    Mutation(
+        OF_PEOPLE,
+        "        total, self._total = self._total, self._zero()\n",
+        "        total = self._total\n",
+        "a batch sum of people never reset",
+        CHARGED,
+    ),
+    Mutation(
+        "policies/core/settings.py",
+        '"encoder", "gram",',
+        '"encoder",',
+        "people charged by the plan before the choice",
+        suite("noise-aware-3 and those-of-the-book"),
+    ),
+    Mutation(
+        "runtime/asking.py",
+        "hashlib.blake2b(text, key=key, digest_size=8)",
+        "hashlib.blake2b(text[:2], key=key, digest_size=8)",
+        "people taken for one another",
+        ("tests/policies/test_people.py",),
+    ),
+    # --- statements -----------------------------------------------------------------------------------------------------
+    Mutation(STATED, "KEPT = (\n", 'KEPT = (\n    "no-replay",\n', "no-replay called enforced"),
+    Mutation(
+        STATED,
         'own = ("exact-noise", "secret-noise") if exact_noise else ()',
         'own = ("exact-noise", "secret-noise")',
         "simulated noise called exact and secret",
     ),
-    Mutation(PLAN, "simulated=not exact_noise,", "simulated=False,", "simulated noise that says it protects"),
+    Mutation(STATED, "simulated=not exact_noise,", "simulated=False,", "simulated noise that says it protects"),
     # --- people in logs -------------------------------------------------------------------------------------------------
     Mutation(
         "evaluation/judging.py",
