@@ -729,7 +729,7 @@ MUTATIONS = [
         '"encoder", "gram",',
         '"encoder",',
         "people charged by the plan before the choice",
-        suite("noise-aware-3 and those-of-the-book"),
+        suite("noise-aware and not (greedy or joint or ts or ucb) and compiled-channels-are"),
     ),
     Mutation(
         "runtime/asking.py",
