@@ -201,6 +201,11 @@ def test_without_noise_a_release_is_the_estimate_and_its_interval(estimator):
     assert found.value == pytest.approx(plain.value, abs=1e-4)
     assert found.sem == pytest.approx(plain.sem, rel=0.05)
     assert found.effective_sample_size == plain.effective_sample_size
+    twice = np.repeat(np.arange(50), 2)
+    for rewards in (np.ones(100), np.zeros(100), (twice < 20).astype(float)):  # as far as people can go: nothing is clipped
+        level = Sample(rewards, np.ones(100), people=twice)
+        most, _ = release_by_person(estimator, level, epsilon=1.0, delta=1e-5, noise=Silent())
+        assert most.value == pytest.approx(rewards.mean(), abs=1e-5)
 
 
 def test_published_intervals_cover_what_people_differ_in():

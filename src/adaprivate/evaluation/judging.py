@@ -69,7 +69,10 @@ def visits(policy: Policy) -> dict[str, int] | None:
         return None
     if policy.source is not None:
         return policy.book.people
-    s = policy.state.book.ledger.scalars[0]
+    ledger = getattr(getattr(policy.state, "book", None), "ledger", None)
+    if ledger is None:  # simulated sums that keep people in another way do not tell
+        return None
+    s = ledger.scalars[0]
     return {"people": int(s["people"]), "counted": int(s["visits"]), "beyond": int(s["beyond"])}
 
 
