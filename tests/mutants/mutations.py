@@ -729,7 +729,7 @@ MUTATIONS = [
         '"encoder", "gram",',
         '"encoder",',
         "people charged by the plan before the choice",
-        suite("noise-aware and not (greedy or joint or ts or ucb) and compiled-channels-are"),
+        suite("noise-aware and not (aware-greedy or aware-joint or aware-ts or aware-ucb) and compiled-channels-are"),
     ),
     Mutation(
         "runtime/asking.py",
