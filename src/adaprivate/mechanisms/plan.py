@@ -201,6 +201,7 @@ class BatchPlan(Plan):
             return privacy.SampledGaussianPrice(self.noise_multiplier, self.sampling_rate, self.sampling_exact)
         slack = max((self.mechanism(epoch, Secure()).slack for epoch in self.epochs if exact_noise), default=0.0)
         attained = all(epoch.strategy.attained(self.unit.participation.batches) for epoch in self.epochs)
+        attained = attained and self.unit.attained
         return self.law.price(self.noise_multiplier, slack, attained)
 
     def refuse_exact_noise(self, policy: str) -> None:

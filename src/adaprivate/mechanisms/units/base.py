@@ -40,6 +40,11 @@ class Unit(ABC):
         """How far one unit reaches."""
 
     @property
+    def attained(self) -> bool:
+        """Whether some unit moves a sum as far as the participation says."""
+        return True
+
+    @property
     def also(self) -> tuple[Participation, ...]:
         """Other units that the same releases protect at the same price, and how far those reach."""
         return ()
