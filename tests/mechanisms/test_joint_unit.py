@@ -41,10 +41,13 @@ def test_a_replaced_row_moves_the_pair_by_the_stated_reach_and_no_more(square):
     assert np.linalg.norm(pair(kappa, e, 1.0) - pair(kappa, -f, 1.0)) == pytest.approx(reach, rel=1e-12)
 
 
-def squared_moves(intercept, dimension=2):
-    """8 x the squared move, in whole numbers, between any two rows and rewards of the grid as the collector rounds them."""
-    unit = JointUnit(intercept)
-    made, found = JointSum(dimension, noise=Secure(), intercept=intercept), set()
+def most_moved(intercept, centre, dimension=2):
+    """The largest move between any two rows and rewards of the grid as the collector rounds them, squared, over 1.
+
+    All in whole numbers: 8 (2 m)^2 times the squared move, m = max(centre, 1 - centre), and the same of 1.
+    """
+    unit = JointUnit(intercept, centre)
+    made, found = JointSum(dimension, noise=Secure(), intercept=intercept, centre=centre), set()
     steps = np.arange(-joint.GRID, joint.GRID + 1) / joint.GRID / unit.stretch
     for x in itertools.product(steps * (1 + 1e-12), repeat=dimension):
         for r in range(joint.GRID + 1):
@@ -52,21 +55,27 @@ def squared_moves(intercept, dimension=2):
             found.add(tuple(made.take()))
     sums = np.array(sorted(found), dtype=np.int64)
     rows, columns = joint.listed(unit.width(dimension), unit.constant > 0)
-    weights = np.concatenate([np.where(rows == columns, 1, 2), np.full(unit.width(dimension), 8)])
-    assert np.allclose(8 / unit.scales(dimension) ** 2, weights, rtol=1e-12)  # the noise is what these weights stand for
-    assert (unit.scales(dimension) ** 2 * weights >= 8).all()  # rounded up, if at all
+    m = 2 * max(unit.middle, joint.GRID - unit.middle)  # 2 m, in the grid's units
+    weights = np.concatenate(
+        [np.where(rows == columns, m * m, 2 * m * m), np.full(unit.width(dimension), 8 * joint.GRID**2)]
+    )
+    whole = 8 * m * m
+    assert np.allclose(
+        whole / unit.scales(dimension) ** 2, weights, rtol=1e-12
+    )  # the noise is what these weights stand for
+    assert (unit.scales(dimension) ** 2 * weights >= whole * (1 - 1e-15)).all()  # rounded up, if at all
     square = (sums * sums) @ weights
     cross = (sums * weights) @ sums.T
-    return square[:, None] + square - 2 * cross
+    return int((square[:, None] + square - 2 * cross).max()), whole * joint.GRID**4
 
 
-@pytest.mark.parametrize("intercept", [0.0, 0.4])
-def test_no_two_rows_of_a_coarse_grid_are_further_apart_than_one(intercept, monkeypatch):
+@pytest.mark.parametrize(("intercept", "centre"), [(0.0, 0.5), (0.4, 0.5), (0.0, 0.25), (0.0, 1.0), (0.4, 0.125)])
+def test_no_two_rows_of_a_coarse_grid_are_further_apart_than_one(intercept, centre, monkeypatch):
     """Brute force in integers on a grid of eighths: 1 is attained, and exceeded by none."""
     monkeypatch.setattr(joint, "GRID", 8)
-    most = squared_moves(intercept).max()
-    assert most <= 8 * 8**4
-    assert most == 8 * 8**4 or intercept > 0  # with a constant of 3/8, the longest row of this grid is shorter than 1
+    most, allowed = most_moved(intercept, centre)
+    assert most <= allowed
+    assert most == allowed or intercept > 0  # with a constant of 3/8, the longest row of this grid is shorter than 1
 
 
 def test_a_larger_share_for_the_matrix_or_another_centre_breaks_the_bound(monkeypatch):
@@ -82,7 +91,7 @@ def test_a_larger_share_for_the_matrix_or_another_centre_breaks_the_bound(monkey
     assert max(np.linalg.norm(move / right) for move in moves) == pytest.approx(1.0)
     louder = np.where(right > 100, right / math.sqrt(1.6), right)  # kappa^2 = 0.2
     assert max(np.linalg.norm(move / louder) for move in moves) > 1.01
-    with pytest.raises(InputError, match=r"Expected centre=0\.3 == 1/2"):
+    with pytest.raises(InputError, match=r"Expected centre=0\.3 == 0\.5, the unit's own"):
         JointUnit().collector(2, noise=Secure(), centre=0.3, shape=None)
 
 

@@ -618,7 +618,7 @@ MUTATIONS = [
     ),
     Mutation(
         JOINT,
-        "math.floor(value * GRID + 0.5) - GRID // 2",
+        "math.floor(value * GRID + 0.5) - self.unit.middle",
         "math.floor(value * GRID + 0.5)",
         "rewards beside contexts not centred",
         PAIRS,
@@ -660,8 +660,8 @@ MUTATIONS = [
     ),
     Mutation(
         "policies/noise_aware/private_contexts.py",
-        "noise = spread * sigma * sigma * (1.0 + 4.0 * moment)",
-        "noise = spread * sigma * sigma",
+        "noise = spread * sigma * sigma * (louder * louder + 4.0 * moment)",
+        "noise = spread * sigma * sigma * louder * louder",
         "the design taken to be known",
         (("tests/policies/test_private_contexts.py", "stated_one"),),
     ),

@@ -93,10 +93,10 @@ def test_before_the_first_release_a_learner_holds_its_prior_alone():
         np.testing.assert_array_equal(getattr(fresh, field), getattr(now, field))
 
 
-@pytest.mark.parametrize("intercept", [0.0, 0.3])
-def test_the_posterior_is_the_stated_one(intercept):
+@pytest.mark.parametrize(("intercept", "rate"), [(0.0, None), (0.3, None), (0.3, 0.1)])
+def test_the_posterior_is_the_stated_one(intercept, rate):
     """Beside ten lines of NumPy: the statistic, the raised design, M with the error of A, the prior."""
-    made = settings(intercept=intercept, adapt_ridge=False, reward_variance=0.2)
+    made = settings(intercept=intercept, adapt_ridge=False, reward_variance=0.2, base_rate=rate)
     state, unit = made.learner(), made.unit
     size, k, sigma = unit.width(D), 4, made.noise_multiplier
     rng = np.random.default_rng(3)
@@ -105,7 +105,21 @@ def test_the_posterior_is_the_stated_one(intercept):
     information, weighted = np.zeros((size, size)), np.zeros(size)
     b = unit.constant / joint.GRID
     ends = np.array(made.plan.ends)
-    args = (k, rows, ends, state.decoder, state.influence, sigma, b, unit.stretch, 0.2, 0.6, information, weighted)
+    args = (
+        k,
+        rows,
+        ends,
+        state.decoder,
+        state.influence,
+        sigma,
+        unit.louder,
+        b,
+        unit.stretch,
+        0.2,
+        0.6,
+        information,
+        weighted,
+    )
     add_private_rows(*args)
 
     w, a, n = state.decoder[k, : k + 1], state.influence[k, : k + 1], np.diff(ends[: k + 1], prepend=0)
@@ -118,8 +132,9 @@ def test_the_posterior_is_the_stated_one(intercept):
     values, V = np.linalg.eigh(A)
     edge = 4 * sigma * np.linalg.norm(w) * math.sqrt(size)
     assert (values < edge).any()
+    louder = 1.0 if rate is None else 2 * (1 - 102 / 1024)  # of the centre, on the grid
     H = V @ np.diag(np.maximum(values, edge)) @ V.T
-    M = 0.2 * (a**2 @ n) / (a @ n) * H + (w @ w) * sigma**2 * (1 + 4 * 0.6) * np.eye(size)
+    M = 0.2 * (a**2 @ n) / (a @ n) * H + (w @ w) * sigma**2 * (louder**2 + 4 * 0.6) * np.eye(size)
     D_inverse = np.diag(1 / np.array([unit.stretch] * D + [b] * (intercept > 0)))
     wanted = D_inverse @ H.T @ np.linalg.inv(M) @ H @ D_inverse
     np.testing.assert_allclose(information, wanted, rtol=1e-9)
@@ -207,11 +222,15 @@ def test_exact_noise_is_saved_and_continued_and_refuses_a_second_time(tmp_path):
         ap.load(tmp_path / "policy")
 
 
-def test_a_missing_reward_counts_as_one_half_and_that_is_the_centre():
-    assert settings().missing == 0.5
-    assert settings(base_rate=0.1).missing == 0.5
-    assert settings(base_rate=0.1).learner().mean[-1] == pytest.approx(-0.4)
-    assert settings(base_rate=0.1).plan.centre == 0.5
+def test_a_missing_reward_counts_as_the_centre_and_a_base_rate_is_one():
+    assert settings().missing == settings().plan.centre == 0.5
+    told = settings(base_rate=0.1)
+    assert told.missing == told.plan.centre == 0.1
+    assert told.plan.scales[-1] == 2 * (1 - 102 / 1024)  # of (r - c) e; that of products is as it was
+    np.testing.assert_array_equal(told.plan.scales[:9], settings().plan.scales[:9])
+    assert settings().guarantee().exact
+    assert not told.guarantee().exact  # the constant b keeps two rows from being opposite
+    assert told.guarantee().epsilon == settings().guarantee().epsilon
 
 
 def test_logs_are_refused_as_their_contexts_are_public():

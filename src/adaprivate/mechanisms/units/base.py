@@ -54,6 +54,11 @@ class Unit(ABC):
         return self.collector(plan.dimension + plan.intercept, noise=source, centre=plan.centre, shape=plan.shape)
 
     @property
+    def attained(self) -> bool:
+        """Whether some unit moves a sum as far as the participation says."""
+        return True
+
+    @property
     def also(self) -> tuple[Participation, ...]:
         """Other units that the same releases protect at the same price, and how far those reach."""
         return ()

@@ -3,7 +3,7 @@
 e = (sqrt(1 - b^2) x, b) are the features and a public constant, of norm at most 1. Replacing x and r moves the pair
 (svec(e e') / sqrt(8), (r - 1/2) e) by at most 1, and r alone can: so private contexts cost what private rewards cost
 (docs/privacy.md, "Contexts at no cost"). Noise of standard deviation s on (r - 1/2) e is sqrt(8) s on the diagonal of e e'
-and 2 s off it.
+and 2 s off it. With another public centre c than 1/2, (r - c) e has 2 max(c, 1 - c) times its noise.
 
 Rows are rounded before products are formed: whole numbers of 2^-10, of norm at most 1, and rewards too. What is summed up
 are then whole numbers of 2^-20 that nothing has rounded, and the bound above is theirs as it stands.
@@ -39,12 +39,12 @@ def listed(width: int, constant: bool) -> tuple[Array, Array]:
 
 
 class JointSum(EventCollector):
-    """The sum over one batch of (e e', (r - 1/2) e), its upper triangle first: for joint privacy."""
+    """The sum over one batch of (e e', (r - centre) e), its upper triangle first: for joint privacy."""
 
-    def __init__(self, dimension: int, *, noise: Noise, intercept: float = 0.0) -> None:
+    def __init__(self, dimension: int, *, noise: Noise, intercept: float = 0.0, centre: float = 0.5) -> None:
         check.kind("noise", noise, Noise)
         self.dimension = check.whole("dimension", dimension, at_least=1)
-        self.unit = JointUnit(intercept)
+        self.unit = JointUnit(intercept, centre)
         self.exact = noise.exact
         self._rows, self._columns = listed(self.unit.width(dimension), intercept > 0)
         self._total = self._zero()
@@ -70,7 +70,7 @@ class JointSum(EventCollector):
     def add(self, features: object, reward: object) -> None:
         """Count one event."""
         value, e = check.reward(reward), self.row(features)
-        weight = math.floor(value * GRID + 0.5) - GRID // 2
+        weight = math.floor(value * GRID + 0.5) - self.unit.middle
         self._total = self._total + np.concatenate([e[self._rows] * e[self._columns], weight * e])
 
     def count(self, event: Event) -> bool:
@@ -107,13 +107,16 @@ class JointUnit(Unit):
     """Context and reward of any one round, against all who do not see its action; and its reward against everyone.
 
     ``intercept``: b, the constant that follows the features of every row, rounded down to whole numbers of 2^-10.
+    ``centre``: taken off every reward, public, rounded to them.
     """
 
     name: ClassVar[str] = "joint"
     intercept: float = 0.0
+    centre: float = 0.5
 
     def __post_init__(self) -> None:
         check.real("intercept", self.intercept, at_least=0, below=1)
+        check.real("centre", self.centre, at_least=0, at_most=1)
         fits = self.intercept == 0 or self.constant > 0
         check.expect(fits, "intercept", self.intercept, f"== 0, or >= {1 / GRID:g}")
 
@@ -121,6 +124,20 @@ class JointUnit(Unit):
     def constant(self) -> int:
         """2^10 b."""
         return math.floor(self.intercept * GRID)
+
+    @property
+    def middle(self) -> int:
+        """2^10 times the centre."""
+        return round(self.centre * GRID)
+
+    @property
+    def louder(self) -> float:
+        """The noise of (r - centre) e relative to what the centre 1/2 needs."""
+        return 2 * max(self.middle, GRID - self.middle) / GRID
+
+    @property
+    def attained(self) -> bool:
+        return self.louder == 1
 
     @property
     def stretch(self) -> float:
@@ -146,12 +163,12 @@ class JointUnit(Unit):
     def scales(self, dimension: int) -> Floats:
         width = self.width(dimension)
         rows, columns = listed(width, self.constant > 0)
-        return np.concatenate([np.where(rows == columns, DIAGONAL, OFF_DIAGONAL), np.ones(width)])
+        return np.concatenate([np.where(rows == columns, DIAGONAL, OFF_DIAGONAL), np.full(width, self.louder)])
 
     def collector(self, dimension: int, *, noise: Noise, centre: float, shape: Coordinates | None) -> JointSum:
-        check.expect(centre == 0.5, "centre", centre, "== 1/2: any other moves (r - centre) e by more than 1")
+        check.expect(centre == self.centre, "centre", centre, f"== {self.centre}, the unit's own: its noise is made for it")
         check.expect(shape is None, "shape", shape, "None where contexts are private")
-        return JointSum(dimension, noise=noise, intercept=self.intercept)
+        return JointSum(dimension, noise=noise, intercept=self.intercept, centre=self.centre)
 
 
 UNIT = JointUnit

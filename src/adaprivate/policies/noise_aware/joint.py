@@ -33,23 +33,21 @@ class NoiseAwareJointSettings(PolicySettings):
     """Samples theta from the posterior given all releases, where contexts are private as rewards are.
 
     Candidates, features and actions are seen by their own person alone, and all that others meet is computed from noisy
-    sums: of rewards times features, and of products of features. A missing reward counts as 1/2.
-    base_rate: the public mean reward, where one is known. v: the posterior's spread is scaled by it; up to 1 where the same
-    candidates come again and again. batch_size: rounds of the first batch; each is ``growth`` times the one before. noise:
-    how releases share it. intercept: b, the share of a row that learns the mean reward; 0: it is taken to be 1/2. ridge:
-    the prior precision of theta, by default 4 x dimension, which suits features of length 1: scale them to that.
-    adapt_ridge: whether what was released may lower it. reward_variance: of a reward around its mean, at most 1/4.
+    sums: of rewards times features, and of products of features. A missing reward counts as 1/2, or as the base rate.
+    base_rate: the public mean reward, where one is known: it is taken off rewards, for a little more noise. v: the
+    posterior's spread is scaled by it; up to 1 where the same candidates come again and again. batch_size: rounds of the
+    first batch; each is ``growth`` times the one before. noise: how releases share it. intercept: b, the share of rows that
+    learns the mean reward; 0: it is taken to be the centre. ridge: the prior precision of theta, by default 4 x dimension,
+    which suits features of length 1: scale them to that. adapt_ridge: whether what was released may lower it.
+    reward_variance: of a reward around its mean, at most 1/4.
     horizon: the rounds to plan for where ``rounds`` is not known to be the end; then twice as many, and so on.
     """
 
     name: ClassVar[str] = "noise-aware-joint"
-    centre: ClassVar[float] = 0.5
-    """Public, taken off every reward: with any other, contexts would not be free."""
-
     epsilon: float = 1.0
     delta: float = 1e-5
     base_rate: float | None = None
-    v: float = 0.2
+    v: float = 0.15
     batch_size: int | None = None
     growth: float = 1.1
     noise: str = "informative"
@@ -123,7 +121,7 @@ class NoiseAwareJointSettings(PolicySettings):
             growth=self.growth,
             dimension=self.dimension,
             noise=noise,
-            noise_multiplier=self.noise_multiplier,
+            noise_multiplier=self.unit.louder * self.noise_multiplier,
             prior_precision=self.prior_precision,
             known=self.prior_precision,
             reward_variance=self.variance,
@@ -136,9 +134,14 @@ class NoiseAwareJointSettings(PolicySettings):
         return self._rows(self.noise)
 
     @property
+    def centre(self) -> float:
+        """Public, taken off every reward."""
+        return 0.5 if self.base_rate is None else float(self.base_rate)
+
+    @property
     def unit(self) -> JointUnit:
         """Whom it protects."""
-        return JointUnit(self.intercept)
+        return JointUnit(self.intercept, self.centre)
 
     @cached_property
     def plan(self) -> BatchPlan:
@@ -160,16 +163,16 @@ class NoiseAwareJointSettings(PolicySettings):
         """The learner before the first round: public."""
         size, ends = self.unit.width(self.dimension), self.rows.ends
         constant = self.unit.constant / GRID
-        prior, mean, scale = np.full(size, self.prior_precision), np.zeros(size), np.full(size, self.unit.stretch)
+        prior, scale = np.full(size, self.prior_precision), np.full(size, self.unit.stretch)
         if constant:
             known = self.base_rate
             prior[-1] = (INTERCEPT_DEVIATION if known is None else min(known, 1 - known) / 2) ** -2
-            mean[-1], scale[-1] = 0.0 if known is None else known - 0.5, constant
+            scale[-1] = constant
         tables = self.rows.tables
         return PrivateContextsState(
             root=np.diag(1 / np.sqrt(prior)),
-            coordinates=np.sqrt(prior) * mean,
-            mean=mean,
+            coordinates=np.zeros(size),
+            mean=np.zeros(size),
             parameter=np.zeros(self.dimension),
             rotated=np.zeros(size),
             rows=np.zeros((len(ends), self.plan.size)),
@@ -178,10 +181,12 @@ class NoiseAwareJointSettings(PolicySettings):
             influence=tables.influence,
             plan=record(
                 sigma=float(self.noise_multiplier),
+                louder=float(self.unit.louder),
+                centre=float(self.unit.middle / GRID),
                 constant=float(constant),
                 stretch=float(self.unit.stretch),
                 ridge=float(self.prior_precision),
-                intercept_mean=float(mean[-1]),
+                intercept_mean=0.0,
                 intercept_precision=float(prior[-1]) if constant else 0.0,
                 reward_variance=self.variance,
                 learns_rate=bool(constant) and self.base_rate is None and self.reward_variance is None,
@@ -190,7 +195,7 @@ class NoiseAwareJointSettings(PolicySettings):
             ),
             scalars=record(
                 variance=self.variance,
-                moment=float(((mean**2 + 1 / prior) / scale**2).sum()),
+                moment=float((1 / prior / scale**2).sum()),
                 round=0,
                 batch=0,
             ),

@@ -3,7 +3,7 @@
 Rows e = (sqrt(1 - b^2) x, b) are summed up over batches, A_j = sum e e' and s_j = sum (r - 1/2) e, and released as rows of
 C A and C s with noise (mechanisms/units/joint.py). With public weights w and a = C'w, as where contexts are public,
 
-    w'y ~ N(H theta, M),   H = sum a_j A_j,   M = v sum a_j^2 A_j + |w|^2 sigma^2 I,
+    w'y ~ N(H theta, M),   H = sum a_j A_j,   M = v sum a_j^2 A_j + |w|^2 sigma^2 I  (sigma larger for a centre off 1/2),
 
 but H is known only as w'Y, with noise of 2 sigma |w| off its diagonal: its eigenvalues reach 4 sigma |w| sqrt(D) by noise
 alone, and are raised to that. The error of H times theta adds 4 sigma^2 |w|^2 E|theta|^2 to M, and sum a_j^2 A_j is taken
@@ -50,7 +50,7 @@ class PrivateContextsState(NamedTuple):
     influence: Floats
     """Row k: a = C'w, the weight of each batch's sums in that statistic."""
     plan: Record
-    """The noise of a row, b and sqrt(1 - b^2), the prior, and how choices explore."""
+    """The noise of a row, b and sqrt(1 - b^2), the centre, the prior, and how choices explore."""
     scalars: Record
     """The variance of rewards and the mean square of theta, as far as known; rounds and batches."""
 
@@ -77,6 +77,7 @@ def add_private_rows(
     decoder: Floats,
     influence: Floats,
     sigma: float,
+    louder: float,
     constant: float,
     stretch: float,
     reward_variance: float,
@@ -101,7 +102,7 @@ def add_private_rows(
     statistic = read[read.shape[0] - size :]
     values, basis = np.linalg.eigh(design)
     edge = 4.0 * sigma * math.sqrt(spread * size)
-    noise = spread * sigma * sigma * (1.0 + 4.0 * moment)
+    noise = spread * sigma * sigma * (louder * louder + 4.0 * moment)
     for i in range(size):
         value = max(values[i], edge)
         along = 0.0
@@ -143,6 +144,7 @@ def _read(state: PrivateContextsState, released: Floats) -> None:
         state.decoder,
         state.influence,
         p.sigma,
+        p.louder,
         p.constant,
         p.stretch,
         s.variance,
@@ -152,7 +154,7 @@ def _read(state: PrivateContextsState, released: Floats) -> None:
     )
     told = information[size - 1, size - 1]
     if p.learns_rate and told > 0.0:
-        s.variance = variance_by(0.5 + weighted[size - 1] / told, 1.0 / math.sqrt(told))
+        s.variance = variance_by(p.centre + weighted[size - 1] / told, 1.0 / math.sqrt(told))
     settle(
         information,
         weighted,
@@ -179,7 +181,7 @@ def _propensities(state: PrivateContextsState, candidates: Floats, **how: Any) -
 
 
 class SimulatedRows(NamedTuple):
-    """Sums of (e e', (r - 1/2) e) over batches, for simulation: private, all but what was released. It protects nobody."""
+    """Sums of (e e', (r - centre) e) over batches, for simulation, private but for releases: it protects nobody."""
 
     sums: Floats
     """The sum of each batch (batches + 1, size), the last of what follows."""
@@ -193,7 +195,7 @@ class SimulatedRows(NamedTuple):
     released: Floats
     """The last release: public."""
     scalars: Record
-    """b and sqrt(1 - b^2), rounds seen, batches released."""
+    """b and sqrt(1 - b^2), the centre, rounds seen, batches released."""
 
 
 def simulated_rows(plan: BatchPlan, noise: Floats) -> SimulatedRows:
@@ -207,7 +209,7 @@ def simulated_rows(plan: BatchPlan, noise: Floats) -> SimulatedRows:
         encoder=plan.encoder(),
         event=np.zeros(unit.width(plan.dimension)),
         released=np.zeros(plan.size),
-        scalars=record(constant=unit.constant / GRID, stretch=unit.stretch, round=0, batch=0),
+        scalars=record(constant=unit.constant / GRID, stretch=unit.stretch, centre=unit.middle / GRID, round=0, batch=0),
     )
 
 
@@ -228,7 +230,7 @@ def _collect(book: SimulatedRows, features: Floats, reward: float, rng: Streams)
         e[i] = on_row_grid(features[i] * s.stretch)
     if size > d:
         e[d] = s.constant
-    weight = math.floor(reward * GRID + 0.5) / GRID - 0.5
+    weight = math.floor(reward * GRID + 0.5) / GRID - s.centre
     place = 0
     for i in range(d):
         for j in range(i, size):
