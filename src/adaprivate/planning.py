@@ -10,6 +10,7 @@ import numpy as np
 
 from adaprivate import check, environments, privacy
 from adaprivate.policies.arms.sampling import SamplingSettings
+from adaprivate.policies.core.settings import exact_guarantee
 from adaprivate.simulation import mean_sem, policy_settings, run_all
 
 BUDGETED = ("filtered-thompson", "modified-thompson", "adac-ucb")
@@ -138,11 +139,7 @@ def _parameters(policy: Any) -> dict[str, float]:
 
 def _statement(policy: Any) -> dict[str, Any]:
     """The policy's guarantee, with exact noise where it has that."""
-    if isinstance(policy, SamplingSettings):
-        try:
-            exact: Any = policy.guarantee(exact_noise=True)
-            return {"exact_noise": True, "guarantee": exact.sentence}
-        except check.InputError:
-            pass  # an epsilon so large that its grid would show, or noise beyond what the sampler draws
-    simulated: Any = policy.guarantee()
-    return {"exact_noise": False, "guarantee": simulated.sentence}
+    try:
+        return {"exact_noise": True, **privacy.stated(exact_guarantee(policy))}
+    except check.InputError:  # it has none, or not at this epsilon: its grid would show, or the sampler does not reach
+        return {"exact_noise": False, **privacy.stated(policy.guarantee())}

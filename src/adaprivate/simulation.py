@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from adaprivate import blas, check, environments
+from adaprivate import blas, check, environments, privacy
 from adaprivate import policies as policy_registry
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, borrowed, bound, entry, streams
@@ -312,7 +312,7 @@ def _row(
         "learned_share": share,
         "learned_share_sem": share_sem,
         "rounds_per_second": rounds * len(runs) / max(1e-9, sum(run.seconds for run in runs)),
-        "guarantee": guarantee.sentence if guarantee else "none: this policy protects nobody",
+        **privacy.stated(guarantee),
         **{key: value for key, value in own.items() if key not in ("epsilon", "delta", "rounds")},
         **{f"environment_{key}": value for key, value in vars(environment).items() if key != "dimension"},
     }

@@ -151,7 +151,9 @@ def test_plan():
             )
             assert "epsilon = " in row["guarantee"]
             assert row["exact_noise"] is row["guarantee"].startswith("This protects")
-            assert row["exact_noise"] is row["policy"].endswith("-thompson")
+            assert row["exact_noise"] is (row["policy"] != "adac-ucb")
+            assert (privacy.CONDITIONS["exact-noise"] in row["enforced"]) is row["exact_noise"]
+            assert privacy.CONDITIONS["no-replay"] in row["assumptions"]
     filtered = next(row for row in found if row["policy"] == "filtered-thompson")
     assert filtered["parameters"]["eta"] == pytest.approx(privacy.gdp_mu(1.0, 1e-5))
     assert filtered["parameters"]["prepulls"] >= 1

@@ -60,7 +60,8 @@ def test_python(code, tmp_path):
     assert done.returncode == 0, done.stderr
     said = done.stdout.replace("protects", "protect")
     if "guarantee" in code:
-        assert "protect the value of any one reward" in said
+        whom = "all rewards of any one person" if '"user"' in code else "the value of any one reward"
+        assert f"protect {whom}" in said
     else:  # then it shows a decision and how likely that was
         action, propensity = said.split()
         assert action in ("0", "1")

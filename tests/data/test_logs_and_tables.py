@@ -43,6 +43,69 @@ def test_candidates_of_every_row(tmp_path):
         data.log(written(tmp_path, text.replace("x_1_1", "y")), candidates="x")
 
 
+PEOPLE = "action,reward,user_id,age\n3,1,zoe,20\n1,0,abe,30\n3,0,zoe,40\n1,1,12,50\n"
+
+
+def test_whose_decisions_they_were(tmp_path):
+    path = written(tmp_path, PEOPLE)
+    found = data.log(path)
+    assert found.user.tolist() == [2, 1, 2, 0]
+    assert found.people == 3
+    assert data.check_path(path)["people"] == 3
+    renamed = written(tmp_path, PEOPLE.replace("user_id", "who"), "who.csv")
+    assert data.log(renamed).user is None
+    assert data.check_path(renamed)["people"] is None
+    assert data.log(renamed, user="who").user.tolist() == [2, 1, 2, 0]
+    assert data.check_path(renamed, user="who")["people"] == 3
+    assert data.log(path, user="").user is None
+    table = pl.DataFrame({"action": [1, 2, 1], "reward": [0, 1, 0], "user": [7.0, 5.5, 7.0], "user_id": ["a", "b", "c"]})
+    assert data.log(table).user.tolist() == [1, 0, 1]  # user comes before user_id
+    assert data.log(table, user="user_id").user.tolist() == [0, 1, 2]
+    assert data.log(table.with_columns(pl.col("user_id").cast(pl.Categorical)), user="user_id").user.tolist() == [0, 1, 2]
+    assert data.log(table, features=["us"]).names == ("user_id=a", "user_id=b", "user_id=c")  # who is no context ...
+    assert data.log(table, features=["user"]).names == ("user",)  # ... unless it is said to be
+    assert data.log(table.rename({"user": "reward", "reward": "x"}), reward="x", action="action").people == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        (("1,0,abe", "1,0,"), {}, "line 3, column user_id: None to be there"),
+        (
+            ("user_id", "who"),
+            {"user": "user_id"},
+            "line 1, column user_id: ['action', 'reward', 'who', 'age'] to name this",
+        ),
+        (("zoe", "zoe"), {"user": "action"}, None),
+        (("zoe", "zoe"), {"user": "reward"}, None),
+    ],
+)
+def test_faults_of_people_in_logs(tmp_path, change, options, message):
+    path = written(tmp_path, PEOPLE.replace(*change, 1))
+    with pytest.raises(InputError) as caught:
+        data.log(path, **options)
+    own = f"Expected user={options.get('user')!r} not to be the action, the reward or the propensity."
+    assert str(caught.value).startswith(own if message is None else f"Expected {path}, {message}")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["a", "", "b"], "row 2, column user: None to be there"),
+        (["a", "b", None], "row 3, column user: None to be there"),
+        ([1.0, float("nan"), 2.0], "row 2, column user: None to be there"),
+        ([None, 5, 2], "row 1, column user: None to be there"),
+        ([[1], [2], [1]], "column user: 'List(Int64)' to be texts or numbers"),
+    ],
+)
+def test_people_must_be_named_in_every_row(tmp_path, values, message):
+    table = pl.DataFrame({"action": [1, 2, 1], "reward": [0, 1, 0], "user": values})
+    table.write_parquet(tmp_path / "log.parquet")
+    with pytest.raises(InputError) as caught:
+        data.log(tmp_path / "log.parquet")
+    assert str(caught.value).startswith(f"Expected {tmp_path / 'log.parquet'}, {message}")
+
+
 def test_the_open_bandit_dataset_is_recognised(tmp_path):
     text = "timestamp,item_id,position,click,propensity_score,user_feature_0\nt,7,3,0,0.1,u\nt,9,1,1,0.2,v\n"
     found = data.log(written(tmp_path, text))

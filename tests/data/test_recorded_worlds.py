@@ -8,10 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from adaprivate import data, environments
+from adaprivate import data, environments, policies
 from adaprivate.check import InputError
 from adaprivate.compiled import entry, streams
-from adaprivate.environments.protocol import draw
+from adaprivate.environments.protocol import draw, visitor
+from adaprivate.simulation import run_all
 
 REAL = (Path(os.environ["ADAPRIVATE_DATA"]) / "jester-1").exists() and (
     Path(os.environ["ADAPRIVATE_DATA"]) / "ml-1m"
@@ -19,10 +20,11 @@ REAL = (Path(os.environ["ADAPRIVATE_DATA"]) / "jester-1").exists() and (
 
 
 @entry
-def _play(world, candidates, means, rewards, chosen, rng):
+def _play(world, candidates, means, rewards, chosen, who, rng):
     for t in range(len(means)):
         draw(world, t, candidates[t], means[t], rewards[t], rng)
-        chosen[t] = world.chosen
+        chosen[t] = world.chosen[:-1]
+        who[t] = visitor(world, t)
 
 
 @entry
@@ -31,27 +33,66 @@ def _play_table(world, candidates, means, rewards, rng):
         draw(world, t, candidates[t], means[t], rewards[t], rng)
 
 
-def played(place, seed=0, rounds=4000):
+def met(place, seed=0, rounds=4000):
     shape = (rounds, place.candidates)
     candidates, means, rewards = np.empty((*shape, place.dimension)), np.empty(shape), np.empty(shape)
-    chosen = np.empty(shape, dtype=np.int64)
-    _play(place.world(seed), candidates, means, rewards, chosen, streams(seed, 1, 2))
-    return candidates, means, chosen
+    chosen, who = np.empty(shape, dtype=np.int64), np.empty(rounds, dtype=np.int64)
+    _play(place.world(seed), candidates, means, rewards, chosen, who, streams(seed, 1, 2))
+    return candidates, means, chosen, who
+
+
+def played(place, seed=0, rounds=4000):
+    return met(place, seed, rounds)[:3]
 
 
 @pytest.mark.parametrize("name", ["jester", "movielens"])
 def test_each_round_is_one_person_and_distinct_items_of_theirs(name):
     place = environments.environment(name, {"dimension": 7, "candidates": 5})
     world = place.world(0)
-    candidates, means, chosen = played(place)
+    candidates, means, chosen, who = met(place)
     person = np.searchsorted(world.starts, chosen, side="right") - 1
-    assert (person == person[:, :1]).all()
+    assert (person == who[:, None]).all()
     assert all(len(set(row)) == 5 for row in chosen)
     assert np.array_equal(means, world.likes[chosen])
     assert np.array_equal(candidates, world.items[world.rated[chosen]])
     people = len(world.starts) - 1
     counts = np.bincount(person[:, 0], minlength=people)
     assert counts.max() < 4000 / people + 8 * (4000 / people) ** 0.5 + 8  # drawn evenly
+
+
+@pytest.mark.parametrize(
+    ("name", "features"), [("jester", "svd"), ("jester", "dp-svd"), ("movielens", "svd"), ("movielens", "user-item")]
+)
+def test_who_comes_is_whose_ratings_earn(name, features):
+    """By the ratings themselves: what each round pays is what the visitor of that round thought of the item."""
+    place = environments.environment(name, {"dimension": 4, "candidates": 5, "features": features})
+    world, split = place.world(1), place.split(place.path())
+    people = np.unique(split.user[split.offered])
+    offered = zip(split.user[split.offered], split.item[split.offered], split.rating[split.offered], strict=True)
+    liked = {(int(user), int(item)): float(rating >= place.like) for user, item, rating in offered}
+    candidates, means, chosen, who = met(place, 1, 300)
+    items = world.rated[chosen]
+    assert len(set(who.tolist())) > 20
+    theirs = [[liked[int(people[u]), int(item)] for item in row] for u, row in zip(who, items, strict=True)]
+    assert theirs == means.tolist()
+    wrong = np.roll(who, 1)
+    others = [[liked.get((int(people[u]), int(item))) for item in row] for u, row in zip(wrong, items, strict=True)]
+    assert others != means.tolist()
+    tastes = world.people[who][:, None] if features == "user-item" else 1.0
+    assert np.allclose(candidates, world.items[items] * tastes)
+
+
+@pytest.mark.parametrize("name", ["jester", "movielens"])
+def test_a_policy_protects_the_people_of_a_recorded_world(name):
+    place = environments.environment(name, {"dimension": 4, "candidates": 5})
+    options = {"dimension": 4, "rounds": 250, "unit": "user", "counted_visits": 3}
+    run = run_all([policies.settings("noise-aware", options)], place, [2])[0][0]
+    who = met(place, 2, 250)[3]
+    firsts = list(dict.fromkeys(who.tolist()))
+    ledger = run.state.book.ledger
+    assert ledger.numbers[: len(firsts)].tolist() == firsts
+    assert int(ledger.scalars["people"][0]) == len(firsts)
+    assert ledger.visits[: len(firsts)].tolist() == [min(3, int((who == person).sum())) for person in firsts]
 
 
 def test_jester_is_what_its_definition_says():

@@ -24,6 +24,8 @@ def suite(expression):
 EXACT = suite("(adaprivate-ts-1 or noise-aware-ts) and (exact-releases or exact-channels-cost)")
 SAME = suite("(adaprivate-ts-1 or noise-aware-ts or noise-aware-ucb) and (compiled-releases or releases-come or those-of)")
 PLAN, BOOK, NOISE = "mechanisms/plan.py", "mechanisms/book.py", "mechanisms/noise.py"
+STATED, LEDGER, OF_PEOPLE = "mechanisms/plan_base.py", "mechanisms/ledger.py", "mechanisms/units/ledger.py"
+CHARGED = ("tests/mechanisms/test_ledger.py",)
 PREFIX, EVENT, CONTRIBUTIONS = "mechanisms/prefix.py", "mechanisms/units/event.py", "mechanisms/contributions.py"
 POLICY, ENGINES, FILES = "runtime/policy.py", "runtime/engines.py", "runtime/files.py"
 BOOKS, SAMPLING = "policies/core/books.py", "policies/arms/sampling.py"
@@ -31,6 +33,9 @@ CHANNELS, ROUTED = "mechanisms/channels.py", ("tests/mechanisms/test_channels.py
 ROUTE, SIMULATED = "policies/noise_aware/settings.py", "policies/noise_aware/starting.py"
 ENTERED, LOCAL = "policies/noise_aware/simulated.py", ("tests/policies/test_local.py",)
 CHOSEN = (("tests/conformance/test_channels.py", "channels-cost or are-those-of-the-book or public-moments"),)
+PUBLISHED = "tests/evaluate/test_people.py"
+
+JOINT, PAIRS = "mechanisms/units/joint.py", ("tests/mechanisms/test_joint_unit.py",)
 
 PEOPLE, TOLD = "mechanisms/people.py", ("tests/mechanisms/test_people.py",)
 CLIPPING, RIVALS = (
@@ -209,12 +214,10 @@ MUTATIONS = [
         "            x = x / norm\n"
         "        if not self.exact:\n"
         "            return (value - self.centre) * x\n"
-        "        integers = [int(entry) for entry in np.trunc(x * 2.0**EVENT_BITS)]\n"
-        "        while sum(entry * entry for entry in integers) > 4**EVENT_BITS:\n",
+        "        integers = whole_vector(x)\n",
         "        if not self.exact:\n"
         "            return (value - self.centre) * x\n"
-        "        integers = [int(entry) for entry in np.trunc(x * 2.0**EVENT_BITS)]\n"
-        "        while False:\n",
+        "        integers = [int(entry) for entry in np.trunc(x * 2.0**EVENT_BITS)]\n",
         "features not clipped",
     ),
     Mutation(
@@ -262,8 +265,8 @@ MUTATIONS = [
     ),
     Mutation(
         BOOK,
-        "self._told = event.reward if type(event.reward) is Told else self.arrived(check.reward(event.reward))",
-        "self._told = event.reward",
+        "self._told = reward if type(reward) is Told else self.arrived(reward)",
+        "self._told = reward",
         "a raw reward kept in the book",
     ),
     Mutation(
@@ -434,8 +437,8 @@ MUTATIONS = [
     ),
     Mutation(
         ENGINES,
-        "            self.learner.counted(features)\n        if self.book.round == number:",
-        "            self.learner.counted(features * reward)\n        if self.book.round == number:",
+        "                self.learner.counted(features)\n",
+        "                self.learner.counted(features * reward)\n",
         "a learner that counts rewards, and routes by them",
         CHOSEN,
     ),
@@ -522,11 +525,25 @@ MUTATIONS = [
         suite("adap-ucb and releases-cost"),
     ),
     Mutation(
-        "policies/arms/lazy.py",
-        "        state.buffer[arm] = 0.0\n",
+        "policies/arms/blocks.py",
+        "    book.sums[arm] = 0.0\n",
         "",
         "an arm's rewards in every later release too",
         suite("(adac-ucb-1 or adac-ucb-0 or adac-ucb) and releases-cost"),
+    ),
+    Mutation(
+        "mechanisms/messages.py",
+        "        return self.noise_multiplier * self.participation.change * (1 + 2.0**-50)",
+        "        return self.noise_multiplier * (1 + 2.0**-50)",
+        "noise of messages for half of what another person moves",
+        suite("ldp-linucb and exact-messages"),
+    ),
+    Mutation(
+        "mechanisms/messages.py",
+        "        integers = whole_vector(x / length if length > 1 else x)",
+        "        integers = [int(entry) for entry in np.trunc(x * 2.0**EVENT_BITS)]",
+        "longer contexts in messages than are paid for",
+        suite("ldp-linucb and exact-messages"),
     ),
     Mutation(
         "policies/rivals/coreset_elimination.py",
@@ -644,13 +661,179 @@ MUTATIONS = [
         "a round counted twice by the learner after an interruption",
         (("tests/policies/test_counted_once.py", "interrupted"),),
     ),
-    # --- statements -----------------------------------------------------------------------------------------------------
-    Mutation(PLAN, '    "user-batches",\n)', '    "user-batches",\n    "no-replay",\n)', "no-replay called enforced"),
+    # --- private contexts ------------------------------------------------------------------------------------------------
+    Mutation(
+        JOINT,
+        "math.nextafter(math.sqrt(8), math.inf), 2.0",
+        "math.nextafter(math.sqrt(8), math.inf), 1.8",
+        "products of features with too little noise",
+        PAIRS,
+    ),
+    Mutation(
+        JOINT,
+        "math.floor(value * GRID + 0.5) - GRID // 2",
+        "math.floor(value * GRID + 0.5)",
+        "rewards beside contexts not centred",
+        PAIRS,
+    ),
+    Mutation(
+        JOINT,
+        "kept = len(rows) - 1 if constant else len(rows)",
+        "kept = len(rows)",
+        "a public corner released with noise, in the place of what follows",
+        PAIRS,
+    ),
+    Mutation(
+        JOINT,
+        "np.concatenate([e[self._rows] * e[self._columns], weight * e])",
+        "np.concatenate([e[self._rows] * e[self._columns] // GRID * GRID, weight * e])",
+        "products of rows rounded once more",
+        PAIRS,
+    ),
+    Mutation(
+        JOINT,
+        "            x = x / norm\n        constant",
+        "            pass\n        constant",
+        "long contexts not clipped",
+        PAIRS,
+    ),
     Mutation(
         PLAN,
+        "            scales=np.tile(self.scales, replicas),\n",
+        "",
+        "all numbers of a release with the noise of one",
+        PAIRS,
+    ),
+    Mutation(
+        "policies/noise_aware/private_contexts.py",
+        "    state.scalars[0].round += 1\n",
+        "    state.scalars[0].round += 1\n    state.rotated[0] = features[0]\n",
+        "a context left in the scratch of a public state",
+        (("tests/policies/test_private_contexts.py", "function_of_what_was_released"),),
+    ),
+    Mutation(
+        "policies/noise_aware/private_contexts.py",
+        "noise = spread * sigma * sigma * (1.0 + 4.0 * moment)",
+        "noise = spread * sigma * sigma",
+        "the design taken to be known",
+        (("tests/policies/test_private_contexts.py", "stated_one"),),
+    ),
+    # --- people -------------------------------------------------------------------------------------------------------
+    Mutation(
+        LEDGER,
+        "    for n in range(count):\n        product = 0.0\n        for i in range(size):\n"
+        "            product += book.work[n, i] * book.work[new, i]\n",
+        "    for n in range(0):\n        product = 0.0\n        for i in range(size):\n"
+        "            product += book.work[n, i] * book.work[new, i]\n",
+        "a ledger without cross terms",
+        CHARGED,
+    ),
+    Mutation(LEDGER, "total += 2 * np.int64(", "total += np.int64(", "cross terms charged once, not twice", CHARGED),
+    Mutation(
+        LEDGER,
+        "total += 2 * np.int64(book.work[n, size]) * np.int64(abs(product))",
+        "total += 2 * np.int64(book.work[n, size]) * np.int64(product)",
+        "a ledger that believes opposite visits to cancel",
+        CHARGED,
+    ),
+    Mutation(
+        LEDGER, "    book.spent[person] += cost\n", "    book.spent[person] = cost\n", "what was spent forgotten", CHARGED
+    ),
+    Mutation(
+        LEDGER, "        if cost <= allowed:\n            break\n", "        break\n", "no check of what fits", CHARGED
+    ),
+    Mutation(
+        LEDGER,
+        "    if counted >= shares.shape[0]:\n",
+        "    if counted >= 2 * shares.shape[0]:\n",
+        "more visits than have shares",
+        CHARGED,
+    ),
+    Mutation(
+        LEDGER,
+        "return np.where(products == 0, 0, rounded)",
+        "return np.where(np.eye(len(products)) == 0, 0, rounded)",
+        "noise of one batch taken for independent of another's",
+        CHARGED,
+    ),
+    Mutation(
+        OF_PEOPLE,
+        "weight = math.floor(reward * 2**REWARD_BITS) - self._centre",
+        "weight = 2 * math.floor(reward * 2**REWARD_BITS) - self._centre",
+        "rewards of people that move twice as far",
+        CHARGED,
+    ),
+    Mutation(
+        OF_PEOPLE,
+        "        self.batch += 1\n        return total\n",
+        "        return total\n",
+        "every visit charged to the first batch",
+        CHARGED,
+    ),
+    Mutation(
+        OF_PEOPLE,
+        "        total, self._total = self._total, self._zero()\n",
+        "        total = self._total\n",
+        "a batch sum of people never reset",
+        CHARGED,
+    ),
+    Mutation(
+        "policies/core/settings.py",
+        '"encoder", "gram",',
+        '"encoder",',
+        "people charged by the plan before the choice",
+        suite("noise-aware-3 and those-of-the-book"),
+    ),
+    Mutation(
+        "runtime/asking.py",
+        "hashlib.blake2b(text, key=key, digest_size=8)",
+        "hashlib.blake2b(text[:2], key=key, digest_size=8)",
+        "people taken for one another",
+        ("tests/policies/test_people.py",),
+    ),
+    # --- statements -----------------------------------------------------------------------------------------------------
+    Mutation(STATED, "KEPT = (\n", 'KEPT = (\n    "no-replay",\n', "no-replay called enforced"),
+    Mutation(
+        STATED,
         'own = ("exact-noise", "secret-noise") if exact_noise else ()',
         'own = ("exact-noise", "secret-noise")',
         "simulated noise called exact and secret",
     ),
-    Mutation(PLAN, "simulated=not exact_noise,", "simulated=False,", "simulated noise that says it protects"),
+    Mutation(STATED, "simulated=not exact_noise,", "simulated=False,", "simulated noise that says it protects"),
+    # --- people in logs -------------------------------------------------------------------------------------------------
+    Mutation(
+        "evaluation/judging.py",
+        "same_rewards=replayed or by_person",
+        "same_rewards=replayed",
+        "a person in both halves of a log pays once",
+        ((PUBLISHED, "published_estimate_protects"),),
+    ),
+    Mutation(
+        "evaluation/release.py",
+        "    largest, broadest = float(most.max()), float(part.max())",
+        "    largest, broadest = float(shares.max()), float(part.max())",
+        "one reward's share taken for a person's",
+        ((PUBLISHED, "all_rewards_of_a_person or without_noise"),),
+    ),
+    Mutation(
+        "evaluation/release.py",
+        "    length = math.sqrt(1 + 2 * SPREAD_SHARE**2)",
+        "    length = math.sqrt(1 + SPREAD_SHARE**2)",
+        "room for two sums of a person where three are released",
+        ((PUBLISHED, "all_rewards_of_a_person or without_noise"),),
+    ),
+    Mutation(
+        "evaluation/judging.py",
+        "(release_by_person if by_person else release)(",
+        "release(",
+        "an estimate that protects a reward published with a policy that protects people",
+        ((PUBLISHED, "published_estimate_protects"),),
+    ),
+    Mutation(
+        "evaluation/replay.py",
+        "float(log.rewards[row]), user=users[row])",
+        "float(log.rewards[row]), user=None if users[row] is None else row)",
+        "every row of a log another person",
+        ((PUBLISHED, "are_told"),),
+    ),
 ]

@@ -149,7 +149,7 @@ def test_refuses_what_exact_noise_cannot_keep():
         made("filtered-thompson", eta=12.0)
     with pytest.raises(InputError, match="to be exact"):
         ArmSampler(2, 1.0, Simulated(0))
-    for name in ("dp-se", "lazy-dp-ts", "ucb1"):
+    for name in ("dp-ts", "adac-ucb", "ucb1"):
         settings = policies.settings(name, {"dimension": 3, "rounds": 60})
         with pytest.raises(InputError, match=rf"^Expected source='Secure\(\)' for a policy with exact noise, not {name}"):
             Policy(settings, seed=None, source=Secure())

@@ -152,7 +152,8 @@ def test_a_message_moves_by_at_most_three_over_root_two():
         policy._engine._state = settings.start(silent)
         policy.learn(policy.decide(x[None, :]), reward)
         policy.advance()
-        return np.concatenate([policy.state.statistic, policy.state.gram[np.triu_indices(D)]])
+        server = policy.state.learner
+        return np.concatenate([server.statistic, server.gram[np.triu_indices(D)]])
 
     rng = np.random.default_rng(6)
     largest = settings.participation.change

@@ -10,6 +10,7 @@ import typer
 
 from adaprivate.check import InputError
 from adaprivate.cli.accounting import calibrate, plan
+from adaprivate.cli.auditing import audit
 from adaprivate.cli.published import list_, reproduce
 from adaprivate.cli.terminal import Json, print_json
 from adaprivate.cli.trials import check_data, evaluate, simulate
@@ -24,7 +25,7 @@ app = typer.Typer(
 data_app = typer.Typer(help="Recorded data: ratings, logs, labelled tables.", no_args_is_help=True)
 data_app.command("check")(check_data)
 app.command("list")(list_)
-for command in (calibrate, simulate, evaluate, plan, reproduce):
+for command in (calibrate, simulate, evaluate, plan, reproduce, audit):
     app.command()(command)
 app.add_typer(data_app, name="data")
 

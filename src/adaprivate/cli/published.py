@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,15 +25,22 @@ def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], json: Jso
     """List what the package offers."""
     from adaprivate import report
 
+    entries: list[dict[str, Any]]
     if kind is Kind.mechanisms:
         from adaprivate import mechanisms
 
         entries = [{"name": e.name, "summary": e.summary, "module": e.module} for e in mechanisms.examples()]
     elif kind is Kind.policies:
         from adaprivate import policies
+        from adaprivate.policies.core.overview import START_HERE
 
-        found_policies = {name: policies.describe(name) for name in policies.names()}
-        entries = [{"name": name, "summary": line, "about": about} for name, (line, about) in found_policies.items()]
+        entries = []
+        for name in policies.names():
+            line, about = policies.describe(name)
+            entries.append({"name": name, "summary": line, "about": about, **policies.overview(name).to_dict()})
+        entries.sort(key=lambda entry: entry["start_here"] or len(START_HERE) + 1)
+        for place, entry in enumerate(entries, 1):  # names that are not there are skipped
+            entry["start_here"] = entry["start_here"] and place
     elif kind is Kind.environments:
         from adaprivate import environments
 
@@ -45,6 +52,8 @@ def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], json: Jso
         entries = [{"name": e.name, "summary": e.about.partition("\n")[0], "source": e.source} for e in found]
     if json:
         print_json({kind.value: entries})
+    elif kind is Kind.policies:
+        show(report.policy_table(entries), report.POLICY_WORDS)
     else:
         show(report.listing(kind.value, ("name", "what it does"), ((e["name"], e["summary"]) for e in entries)))
 

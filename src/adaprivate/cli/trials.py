@@ -61,6 +61,7 @@ def evaluate(
     features: Annotated[list[str] | None, typer.Option(help="A column of the context, or how several begin.")] = None,
     candidates: Annotated[str | None, typer.Option(help="How columns of candidates' features begin: x for x_0_3.")] = None,
     items: Annotated[Path | None, typer.Option(help="A file of items: name, numeric features.")] = None,
+    user: Annotated[str | None, typer.Option(help="The column of people (user, or user_id): for unit=user.")] = None,
     train: Annotated[float, typer.Option(help="The share of rows to learn from first (all but replay).")] = 0.5,
     rounds: Annotated[int | None, typer.Option(help="At most so many rounds to learn (default: what is expected).")] = None,
     cap: Annotated[float | None, typer.Option(help="A cap on importance weights: less spread, some bias.")] = None,
@@ -68,6 +69,9 @@ def evaluate(
     confidence: Annotated[float, typer.Option(help="The probability with which the interval covers.")] = 0.95,
     release_epsilon: Annotated[
         float | None, typer.Option(help="Publish the estimate: add noise for this privacy loss, and count it.")
+    ] = None,
+    person_rows: Annotated[
+        int | None, typer.Option(help="Only the first so many rows of each person enter a published estimate.")
     ] = None,
     option: Annotated[list[str] | None, typer.Option(help="key=value: a parameter of the policy.")] = None,
     seed: Annotated[int, typer.Option(help="Of everything random here but the noise of published estimates.")] = 0,
@@ -83,6 +87,8 @@ def evaluate(
 
     What can be chosen: with --candidates each row's own columns; with --items every item; with --features every action,
     the context in a block of its own; otherwise the actions are fixed arms.
+
+    --option unit=user protects all rewards of any one person. --user names the column that says whose a decision was.
 
     Without --release-epsilon the numbers are computed from raw rewards: for those who may see the log.
     """
@@ -101,18 +107,21 @@ def evaluate(
         features=features or (),
         candidates=candidates,
         items=items,
+        user=user,
         train=train,
         rounds=rounds,
         cap=cap,
         interval=interval,
         confidence=confidence,
         release_epsilon=release_epsilon,
+        person_rows=person_rows,
         options=parsed(option),
         seed=seed,
     ).to_dicts()
     if json:
-        facts = ("rows", "candidates", "dimension", "value", "low", "high")
-        print_json({"log": {fact: rows[0][f"log_{fact}"] for fact in facts}, "rows": rows})
+        facts = ("rows", "people", "candidates", "dimension", "value", "low", "high")
+        log_facts = {fact: rows[0][f"log_{fact}"] for fact in facts}
+        print_json({"log": log_facts, "composition": report.COMPOSITION, "rows": rows})
     else:
         show(report.evaluation_table(rows), *report.evaluation_notes(rows))
 
@@ -124,6 +133,7 @@ def check_data(
     propensity: Annotated[str | None, typer.Option(help="The column of probabilities of the choice.")] = None,
     features: Annotated[list[str] | None, typer.Option(help="A column of the context, or how several begin.")] = None,
     candidates: Annotated[str | None, typer.Option(help="How columns of candidates' features begin: x for x_0_3.")] = None,
+    user: Annotated[str | None, typer.Option(help="The column of a log that says whose a decision was.")] = None,
     label: Annotated[str | None, typer.Option(help="The column of labels of a table.")] = None,
     json: Json = False,
 ) -> None:
@@ -138,6 +148,7 @@ def check_data(
         propensity=propensity,
         features=features or (),
         candidates=candidates,
+        user=user,
         label=label,
     )
     if json:

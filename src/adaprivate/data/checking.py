@@ -25,14 +25,16 @@ def check_path(
     propensity: str | None = None,
     features: Sequence[str] = (),
     candidates: str | None = None,
+    user: str | None = None,
     label: str | None = None,
 ) -> Facts:
     """Facts about the data at this path; raises one line naming file, line and column where something is wrong."""
     place = Path(path)
     if label is not None:
         return _labelled(place, label)
-    if action is not None or reward is not None:
-        return _log(place, action=action, reward=reward, propensity=propensity, features=features, candidates=candidates)
+    if action is not None or reward is not None or user is not None:
+        named = {"action": action, "reward": reward, "propensity": propensity, "candidates": candidates, "user": user}
+        return _log(place, features=features, **named)
     if place.is_dir() and not (place / "data.npz").exists():
         logs = sorted(file for file in place.iterdir() if file.suffix in (".csv", ".parquet") and _looks_like_log(file))
         if logs:
@@ -85,6 +87,7 @@ def _log(path: Path, **columns: Any) -> Facts:
         "context": found.context.shape[1],
         "candidates": list(found.candidates.shape[1:]),
         "positions": int(found.position.max()) + 1,
+        "people": found.people,
     }
 
 

@@ -1,7 +1,8 @@
 """Logged bandits: what was offered, what was chosen with which probability, and what it earned.
 
-A log is a CSV or parquet file, one decision a row, with columns for the action, the reward, the propensity (optional) and
-either features of the context, or features of each candidate. The Open Bandit Dataset is recognised by its columns.
+A log is a CSV or parquet file, one decision a row, with columns for the action, the reward, the propensity and the person
+(both optional) and either features of the context, or features of each candidate. The Open Bandit Dataset is recognised by
+its columns.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from typing import NoReturn
 import numpy as np
 import polars as pl
 
-from adaprivate.check import Array, Floats, InputError
+from adaprivate.check import Array, Floats, InputError, Integers
 from adaprivate.data.reading import Column, File, checked, fault, read_parquet
 
 OPEN_BANDIT = {"item_id", "position", "click", "propensity_score"}
+USERS = ("user", "user_id")
+"""The usual names of a column that says whose a decision was."""
 MOST_TEXTS = 100
 """A column of texts with more different values is not taken for a context."""
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
@@ -29,7 +32,8 @@ class Log:
     """One decision a row. ``action`` counts from 0 and ``actions`` says what each number stands for.
 
     ``context`` (rows, d), or ``candidates`` (rows, K, d) of which ``action`` is one; either may be empty. ``position`` is
-    the slot in which an item was shown (0 where there is but one).
+    the slot in which an item was shown (0 where there is but one). ``user`` numbers people from 0; None where the log does
+    not tell them apart.
     """
 
     file: File
@@ -42,6 +46,12 @@ class Log:
     position: Array
     names: tuple[str, ...]
     """The columns, or values of columns, that the features stand for."""
+    user: Integers | None = None
+
+    @property
+    def people(self) -> int | None:
+        """How many there are, where they are told apart."""
+        return None if self.user is None else int(self.user.max()) + 1
 
     def __len__(self) -> int:
         return len(self.action)
@@ -94,11 +104,13 @@ def log(
     position: str | None = None,
     features: Sequence[str] = (),
     candidates: str | None = None,
+    user: str | None = None,
 ) -> Log:
     """The log at this path, or in this table; columns are named here, or found where they bear their usual names.
 
     features: columns of the context, or beginnings of their names; text becomes one column of 0 and 1 for each value.
     candidates: the beginning of columns BEGINNING_k_j, feature j of candidate k; the action is then the number k.
+    user: who it was, texts or numbers, of every row; by default user or user_id where there is one, and "" for none.
     """
     file, table = opened(source, "log")
     if len(table) == 0:
@@ -110,9 +122,13 @@ def log(
     action, reward = action or "action", reward or "reward"
     if propensity is None and "propensity" in table.columns:
         propensity = "propensity"
-    for name in (action, reward, *([propensity] if propensity else []), *([position] if position else [])):
-        if name not in table.columns:
+    if user is None:
+        user = next((name for name in USERS if name in table.columns and name not in (action, reward, propensity)), None)
+    for name in (action, reward, propensity, position, user):
+        if name and name not in table.columns:
             fault(file, 1, name, table.columns[:8], "to name this column")
+    if user and user in (action, reward, propensity):
+        raise InputError(f"Expected user={user!r} not to be the action, the reward or the propensity.")
     of = "row" if isinstance(source, pl.DataFrame) or file.suffix == ".parquet" else "line"
     rewards = _numbers(file, table, Column(reward, float, 0, 1), of)
     propensities = None
@@ -123,11 +139,12 @@ def log(
             fault(file, _place(row, of), propensity, float(propensities[row]), "> 0", of=of)
     offered = _candidates(file, table, candidates, of) if candidates else np.zeros((len(table), 0, 0))
     chosen, actions = _actions(file, table, action, offered.shape[1] if candidates else None, of)
-    context, names = context_of(file, table, _columns(file, table, features, (action, reward, propensity)), of)
+    context, names = context_of(file, table, _columns(file, table, features, (action, reward, propensity), user), of)
     slots = np.zeros(len(table), dtype=np.int64)
     if position is not None:
         slots = np.unique(_numbers(file, table, Column(position, int), of), return_inverse=True)[1]
-    return Log(file, chosen, actions, rewards, propensities, context, offered, slots, names)
+    whose = _users(file, table, user, of) if user else None
+    return Log(file, chosen, actions, rewards, propensities, context, offered, slots, names, whose)
 
 
 def _place(row: int, of: str) -> int:
@@ -149,11 +166,26 @@ def _actions(file: File, table: pl.DataFrame, name: str, count: int | None, of: 
     return chosen.astype(np.int64), tuple(str(value) for value in known)
 
 
-def _columns(file: File, table: pl.DataFrame, wanted: Sequence[str], taken: Sequence[str | None]) -> list[str]:
+def _users(file: File, table: pl.DataFrame, name: str, of: str) -> Integers:
+    values = table[name]
+    if values.dtype in _TEXT:
+        missing = (values := values.cast(pl.String)).is_null() | (values == "")
+    elif values.dtype.is_numeric():
+        missing = values.is_null() | values.cast(pl.Float64).is_nan()
+    else:
+        fault(file, None, name, str(values.dtype), "to be texts or numbers")
+    if missing.fill_null(True).any():
+        fault(file, _place(int(missing.fill_null(True).arg_max() or 0), of), name, None, "to be there", of=of)
+    return (values.rank("dense") - 1).cast(pl.Int64).to_numpy()
+
+
+def _columns(
+    file: File, table: pl.DataFrame, wanted: Sequence[str], taken: Sequence[str | None], user: str | None
+) -> list[str]:
     found: list[str] = []
     for beginning in wanted:
         exact = [beginning] if beginning in table.columns else []
-        matching = exact or [name for name in table.columns if name.startswith(beginning) and name not in taken]
+        matching = exact or [name for name in table.columns if name.startswith(beginning) and name not in (*taken, user)]
         if beginning in taken:
             raise InputError(f"Expected features={beginning!r} not to be the action, the reward or the propensity.")
         if not matching:

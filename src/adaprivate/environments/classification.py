@@ -18,6 +18,7 @@ from adaprivate import check, data
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, below
 from adaprivate.data.features import SCALINGS, scaled
+from adaprivate.environments.people import PeopledWorld, check_people, peopled
 from adaprivate.environments.protocol import draws
 
 
@@ -63,7 +64,7 @@ class Classification:
 
     data: an .npz with X and y, or a CSV or parquet file with a column of labels (named label, class, target or y, or by
     ``label``); by default the folder covtype in ADAPRIVATE_DATA. "sklearn:digits" (or wine, breast_cancer, iris) is a table
-    that scikit-learn brings along, where it is installed.
+    that scikit-learn brings along, where it is installed. ``people`` and ``visits``: as in ``synthetic``.
     """
 
     name: ClassVar[str] = "classification"
@@ -71,9 +72,12 @@ class Classification:
     label: str | None = None
     scaling: str = "clip"
     data: str | None = None
+    people: int = 0
+    visits: str = "uniform"
 
     def __post_init__(self) -> None:
         check.one_of("scaling", self.scaling, SCALINGS)
+        check_people(self.people, self.visits)
         for name, value in (("label", self.label), ("data", self.data)):
             check.expect(value is None or isinstance(value, str), name, value, "to be text")
 
@@ -91,9 +95,9 @@ class Classification:
         """One for each class."""
         return self._found()[1]
 
-    def world(self, seed: int) -> ClassificationWorld:
+    def world(self, seed: int) -> ClassificationWorld | PeopledWorld:
         """The same table for every seed; rows come in another order."""
-        return self._found()[0]
+        return peopled(self._found()[0], self.people, self.visits, seed)
 
 
 EXAMPLES = (Classification(),)

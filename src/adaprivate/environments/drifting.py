@@ -15,6 +15,7 @@ import numpy.typing as npt
 from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, below
+from adaprivate.environments.people import PeopledWorld, check_people, peopled
 from adaprivate.environments.protocol import draws
 from adaprivate.environments.synthetic import REWARDS, fill_rewards
 
@@ -55,7 +56,10 @@ def _draw(world: DriftingWorld, round_index: int, candidates: Floats, means: Flo
 
 @dataclass(frozen=True)
 class Drifting:
-    """Unit-norm arms, logistic mean reward, theta somewhere else every ``period`` rounds."""
+    """Unit-norm arms, logistic mean reward, theta somewhere else every ``period`` rounds.
+
+    ``people`` and ``visits``: as in ``synthetic``.
+    """
 
     name: ClassVar[str] = "drifting"
     stationary: ClassVar[bool] = False
@@ -65,6 +69,8 @@ class Drifting:
     period: int = 5000
     reward: str = "bernoulli"
     signal: float = 2.0
+    people: int = 0
+    visits: str = "uniform"
 
     def __post_init__(self) -> None:
         check.whole("dimension", self.dimension, at_least=1)
@@ -73,15 +79,17 @@ class Drifting:
         check.whole("period", self.period, at_least=1)
         check.one_of("reward", self.reward, REWARDS)
         check.real("signal", self.signal, above=0)
+        check_people(self.people, self.visits)
 
-    def world(self, seed: int) -> DriftingWorld:
+    def world(self, seed: int) -> DriftingWorld | PeopledWorld:
         """The world of this seed."""
         rng = np.random.default_rng([seed, 0])
         arms, directions = (rng.standard_normal((count, self.dimension)) for count in (self.arms, 64))
         for vectors in (arms, directions):
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-300)
         settings = np.array([REWARDS.index(self.reward), self.period])
-        return DriftingWorld(arms, directions, np.zeros(self.dimension), np.array([self.signal]), settings)
+        found = DriftingWorld(arms, directions, np.zeros(self.dimension), np.array([self.signal]), settings)
+        return peopled(found, self.people, self.visits, seed)
 
 
 EXAMPLES = (Drifting(), Drifting(dimension=4, arms=9, candidates=3, period=7, reward="uniform"))

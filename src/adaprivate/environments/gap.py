@@ -17,6 +17,7 @@ import numpy.typing as npt
 from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, below, normal, normals
+from adaprivate.environments.people import PeopledWorld, check_people, peopled
 from adaprivate.environments.protocol import draws
 from adaprivate.environments.synthetic import REWARDS, fill_rewards
 
@@ -71,25 +72,36 @@ def _draw(world: GapWorld, round_index: int, candidates: Floats, means: Floats, 
 
 @dataclass(frozen=True)
 class Gap:
-    """Unit actions drawn afresh each round: one with theta' x = 0.75, the rest uniform over [-0.75, 0.75 - ``gap``]."""
+    """Unit actions drawn afresh each round: one with theta' x = 0.75, the rest uniform over [-0.75, 0.75 - ``gap``].
+
+    ``people`` and ``visits``: as in ``synthetic``.
+    """
 
     name: ClassVar[str] = "gap"
     dimension: int = 5
     candidates: int = 25
     gap: float = 0.1
     reward: str = "bernoulli"
+    people: int = 0
+    visits: str = "uniform"
 
     def __post_init__(self) -> None:
         check.whole("dimension", self.dimension, at_least=2)
         check.whole("candidates", self.candidates, at_least=1)
         check.real("gap", self.gap, at_least=0, at_most=BEST)
         check.one_of("reward", self.reward, REWARDS)
+        check_people(self.people, self.visits)
 
-    def world(self, seed: int) -> GapWorld:
+    def world(self, seed: int) -> GapWorld | PeopledWorld:
         """The world of this seed."""
         theta = np.random.default_rng([seed, 0]).standard_normal(self.dimension)
         kind = np.array([REWARDS.index(self.reward)], dtype=np.int64)
-        return GapWorld(theta / np.linalg.norm(theta), np.array([BEST - self.gap]), kind)
+        found = GapWorld(theta / np.linalg.norm(theta), np.array([BEST - self.gap]), kind)
+        return peopled(found, self.people, self.visits, seed)
 
 
-EXAMPLES = (Gap(), Gap(dimension=3, candidates=4, gap=0.0, reward="uniform"))
+EXAMPLES = (
+    Gap(),
+    Gap(dimension=3, candidates=4, gap=0.0, reward="uniform"),
+    Gap(dimension=3, candidates=4, people=25, visits="sessions"),
+)

@@ -14,6 +14,7 @@ import numpy as np
 from adaprivate import check
 from adaprivate.data.features import SCALINGS
 from adaprivate.environments.classification import ClassificationWorld, table_world
+from adaprivate.environments.people import PeopledWorld, check_people, peopled
 
 PARTS = 2
 """Gaussians that make up a class."""
@@ -25,7 +26,7 @@ class MadeTable:
 
     separation: how far the centres of a class's two Gaussians lie from the middle of all, in standard deviations of one.
     noise: the share of rows whose class is drawn at random instead. scaling: as in ``classification``. Every seed has a
-    table of its own.
+    table of its own. ``people`` and ``visits``: as in ``synthetic``.
     """
 
     name: ClassVar[str] = "made-table"
@@ -35,6 +36,8 @@ class MadeTable:
     noise: float = 0.0
     rows: int = 5000
     scaling: str = "clip"
+    people: int = 0
+    visits: str = "uniform"
 
     def __post_init__(self) -> None:
         check.whole("columns", self.columns, at_least=1)
@@ -43,6 +46,7 @@ class MadeTable:
         check.real("noise", self.noise, at_least=0, at_most=1)
         check.whole("rows", self.rows, at_least=2)
         check.one_of("scaling", self.scaling, SCALINGS)
+        check_people(self.people, self.visits)
 
     @property
     def dimension(self) -> int:
@@ -54,9 +58,9 @@ class MadeTable:
         """One for each class."""
         return self.classes
 
-    def world(self, seed: int) -> ClassificationWorld:
+    def world(self, seed: int) -> ClassificationWorld | PeopledWorld:
         """The table of this seed."""
-        return _made(self, seed)
+        return peopled(_made(self, seed), self.people, self.visits, seed)
 
 
 @lru_cache(maxsize=64)

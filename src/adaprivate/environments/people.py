@@ -1,12 +1,12 @@
 """Returning people: who comes in which round of a simulated world. Visits are public, and no policy changes them.
 
-"uniform": every round one of all, evenly. "zipf": person number k comes in proportion to 1 / k. "sessions": one after
-another in random order, each for ``SESSION`` rounds in a row.
+"uniform": every round one of all, evenly. "zipf": person number k comes in proportion to 1 / k, counting from 1.
+"sessions": one after another in random order, each for ``SESSION`` rounds in a row, and when all were there, again.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from adaprivate.purposes import Purpose
 
 VISITS = ("uniform", "zipf", "sessions")
 SESSION = 10
+World = TypeVar("World")
 
 
 class PeopledWorld(NamedTuple):
@@ -52,7 +53,7 @@ def check_people(people: object, visits: object) -> None:
     check.one_of("visits", visits, VISITS)
 
 
-def peopled(world: Any, people: int, visits: str, seed: int) -> Any:
+def peopled(world: World, people: int, visits: str, seed: int) -> World | PeopledWorld:
     """The world with so many people coming to it; itself for none."""
     if people == 0:
         return world

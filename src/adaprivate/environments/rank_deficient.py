@@ -16,6 +16,7 @@ import numpy.typing as npt
 from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, below
+from adaprivate.environments.people import PeopledWorld, check_people, peopled
 from adaprivate.environments.protocol import draws
 from adaprivate.environments.synthetic import LINKS, REWARDS, arms_world, fill_rewards
 
@@ -46,7 +47,10 @@ def _draw(world: BlockWorld, round_index: int, candidates: Floats, means: Floats
 
 @dataclass(frozen=True)
 class RankDeficient:
-    """Candidates confined to ``rank`` coordinates at a time, changing every ``period`` rounds."""
+    """Candidates confined to ``rank`` coordinates at a time, changing every ``period`` rounds.
+
+    ``people`` and ``visits``: as in ``synthetic``.
+    """
 
     name: ClassVar[str] = "rank-deficient"
     dimension: int = 20
@@ -57,6 +61,8 @@ class RankDeficient:
     link: str = "logistic"
     reward: str = "bernoulli"
     signal: float = 2.0
+    people: int = 0
+    visits: str = "uniform"
 
     def __post_init__(self) -> None:
         check.whole("dimension", self.dimension, at_least=1)
@@ -67,8 +73,9 @@ class RankDeficient:
         check.one_of("link", self.link, LINKS)
         check.one_of("reward", self.reward, REWARDS)
         check.real("signal", self.signal, above=0, at_most=0.5 if self.link == "linear" else None)
+        check_people(self.people, self.visits)
 
-    def world(self, seed: int) -> BlockWorld:
+    def world(self, seed: int) -> BlockWorld | PeopledWorld:
         """The world of this seed."""
         rng = np.random.default_rng([seed, 0])
         theta = rng.standard_normal(self.dimension)
@@ -81,7 +88,8 @@ class RankDeficient:
             features = rng.standard_normal((starts[block + 1] - starts[block], inside.stop - inside.start))
             arms[starts[block] : starts[block + 1], inside] = features / np.linalg.norm(features, axis=1, keepdims=True)
         plain = arms_world(arms, arms @ theta, self.link, self.reward)
-        return BlockWorld(plain.arms, plain.means, starts, np.array([plain.reward[0], self.period]))
+        found = BlockWorld(plain.arms, plain.means, starts, np.array([plain.reward[0], self.period]))
+        return peopled(found, self.people, self.visits, seed)
 
 
 EXAMPLES = (RankDeficient(), RankDeficient(dimension=7, rank=3, arms=20, candidates=2, period=10))

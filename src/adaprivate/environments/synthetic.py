@@ -164,8 +164,7 @@ class Synthetic:
 
     def world(self, seed: int) -> ArmsWorld | FreshWorld | PeopledWorld:
         """The world of this seed."""
-        found: ArmsWorld | FreshWorld | PeopledWorld = peopled(self._place(seed), self.people, self.visits, seed)
-        return found
+        return peopled(self._place(seed), self.people, self.visits, seed)
 
     def _place(self, seed: int) -> ArmsWorld | FreshWorld:
         rng = np.random.default_rng([seed, 0])

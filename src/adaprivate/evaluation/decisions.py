@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from adaprivate import check
-from adaprivate.check import Array, Floats, InputError
+from adaprivate.check import Array, Floats, InputError, Integers
 from adaprivate.data.logs import Log, opened
 from adaprivate.data.logs import log as read_log
 from adaprivate.data.reading import fault
@@ -31,17 +31,23 @@ MOST_NUMBERS = 400_000_000
 
 @dataclass(frozen=True)
 class Decisions:
-    """Logged decisions. ``candidates`` is (n, K, d), or (1, K, d) when every row offers the same."""
+    """Logged decisions. ``candidates`` is (n, K, d), or (1, K, d) when every row offers the same.
+
+    ``users``: whose each was, as a number; None where people are not told apart.
+    """
 
     candidates: Floats
     actions: Array
     rewards: Floats
     propensities: Floats | None = None
+    users: Integers | None = None
 
     def __post_init__(self) -> None:
         n = len(self.actions)
         check.expect(len(self.candidates) in (1, n), "len(candidates)", len(self.candidates), f"in {{1, {n}}}")
         check.expect(len(self.rewards) == n, "len(rewards)", len(self.rewards), f"== {n}")
+        if self.users is not None:
+            check.expect(len(self.users) == n, "len(users)", len(self.users), f"== {n}")
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -61,6 +67,11 @@ class Decisions:
         """The length of a feature vector."""
         return int(self.candidates.shape[2])
 
+    @property
+    def people(self) -> int | None:
+        """How many made these decisions, where they are told apart."""
+        return None if self.users is None else len(np.unique(self.users))
+
     def offered(self, row: int) -> Floats:
         """The candidates of a row."""
         candidates: Floats = self.candidates[0 if self.fixed else row]
@@ -75,7 +86,8 @@ class Decisions:
         """Some of the rows."""
         candidates = self.candidates if self.fixed else self.candidates[rows]
         known = None if self.propensities is None else self.propensities[rows]
-        return Decisions(candidates, self.actions[rows], self.rewards[rows], known)
+        whose = None if self.users is None else self.users[rows]
+        return Decisions(candidates, self.actions[rows], self.rewards[rows], known, whose)
 
 
 def logged(
@@ -99,7 +111,7 @@ def decisions(log: Log, *, context: bool = False, items: str | Path | pl.DataFra
         candidates = np.eye(len(log.actions))[None]
     longest = float(np.sqrt((candidates * candidates).sum(axis=-1).max()))
     scaled = np.ascontiguousarray(candidates / longest if longest > 1 else candidates)
-    return Decisions(scaled, actions, log.reward, log.propensity)
+    return Decisions(scaled, actions, log.reward, log.propensity, log.user)
 
 
 def _blocks(log: Log) -> Floats:

@@ -9,7 +9,8 @@ chooses it) / (probability with which it was logged), and the mean features f of
     dr      mean(q(f) + w (r - q(x))), q cross-fitted       right if either is
 
 Each is asymptotically a mean of one influence value per row, whose spread gives its standard error (for dm that includes
-the fit, by the sandwich formula). The bootstrap draws rows again instead and takes percentiles.
+the fit, by the sandwich formula). The bootstrap draws rows again instead and takes percentiles. Where rows say whose they
+are, a person's are not taken for independent: their influence values are added up first, and people are drawn again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from adaprivate import check
-from adaprivate.check import Floats
+from adaprivate.check import Floats, Integers
 
 ESTIMATORS = ("replay", "ips", "snips", "dm", "dr")
 INTERVALS = ("asymptotic", "bootstrap")
@@ -57,12 +58,16 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Sample:
-    """What estimators need of each row; ``weights`` and the features are needed by some of them only."""
+    """What estimators need of each row; ``weights`` and the features are needed by some of them only.
+
+    ``people``: whose each row is, as a number; None where rows stand alone.
+    """
 
     rewards: Floats
     weights: Floats | None = None
     chosen: Floats | None = None
     expected: Floats | None = None
+    people: Integers | None = None
 
     def __post_init__(self) -> None:
         rewards = check.floats("rewards", self.rewards, (None,))
@@ -73,6 +78,8 @@ class Sample:
         if self.chosen is not None:
             chosen = check.floats("chosen", self.chosen, (len(rewards), None))
             check.floats("expected", self.expected, chosen.shape)
+        if self.people is not None:
+            check.expect(len(self.people) == len(rewards), "len(people)", len(self.people), f"== {len(rewards)}")
 
 
 def effective_sample_size(weights: Floats) -> float:
@@ -120,15 +127,27 @@ def estimate(
     value = float(influence.mean())
     n = len(r)
     lost = np.linalg.matrix_rank(X) if estimator == "dm" else 1
-    sem = float(np.sqrt(((influence - value) ** 2).sum() / max(n - lost, 1) / n)) if np.ptp(influence) > 0 else 0.0
+    unit, count = _units(sample.people, n)
+    spread = np.bincount(unit, influence - value)
+    scale = count / (count - 1) * (n - 1) / max(n - lost, 1)
+    sem = float(np.sqrt(scale * (spread @ spread)) / n) if np.ptp(influence) > 0 else 0.0
     if interval == "asymptotic":
-        reach = float(stdtrit(n - 1, (1 + confidence) / 2)) * sem
+        reach = float(stdtrit(count - 1, (1 + confidence) / 2)) * sem
         low, high = value - reach, value + reach
     else:
-        drawn = _resampled(again, n, check.whole("resamples", resamples, at_least=20), seed)
+        drawn = _resampled(again, unit, count, check.whole("resamples", resamples, at_least=20), seed)
         low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
     rewarded = effective_sample_size(np.abs(shares * r))
     return Estimate(estimator, value, sem, low, high, confidence, effective_sample_size(shares), n, rewarded)
+
+
+def _units(people: Integers | None, rows: int) -> tuple[Integers, int]:
+    """What is taken for independent: people, or rows where they are nobody's, or all of one; numbered, and how many."""
+    if people is not None:
+        known, numbers = np.unique(people, return_inverse=True)
+        if len(known) > 1:
+            return numbers, len(known)
+    return np.arange(rows), rows
 
 
 def _with_one(features: Floats | None) -> Floats:
@@ -174,9 +193,9 @@ def _refits(r: Floats, X: Floats, F: Floats) -> Callable[[Floats], Floats]:
     return values
 
 
-def _resampled(again: Callable[[Floats], Floats], n: int, resamples: int, seed: int) -> Floats:
-    """The estimate on rows drawn again: each counts a Poisson number of times."""
+def _resampled(again: Callable[[Floats], Floats], unit: Integers, count: int, resamples: int, seed: int) -> Floats:
+    """The estimate on rows, or people, drawn again: each counts a Poisson number of times."""
     rng = np.random.default_rng(seed)
-    size = max(1, _CELLS // n)
+    size = max(1, _CELLS // len(unit))
     sizes = [min(size, resamples - start) for start in range(0, resamples, size)]
-    return np.concatenate([again(rng.poisson(1.0, size=(k, n)).astype(np.float64)) for k in sizes])
+    return np.concatenate([again(rng.poisson(1.0, size=(k, count))[:, unit].astype(np.float64)) for k in sizes])

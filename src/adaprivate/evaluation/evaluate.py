@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from adaprivate import check
+from adaprivate import check, privacy
 from adaprivate import policies as policy_registry
 from adaprivate.evaluation.decisions import Decisions, logged
 from adaprivate.evaluation.judging import judge, logged_value
@@ -31,12 +31,14 @@ def evaluate(
     features: Sequence[str] = (),
     candidates: str | None = None,
     items: str | Path | pl.DataFrame | None = None,
+    user: str | None = None,
     train: float = 0.5,
     rounds: int | None = None,
     cap: float | None = None,
     interval: str = "asymptotic",
     confidence: float = 0.95,
     release_epsilon: float | None = None,
+    person_rows: int | None = None,
     options: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> pl.DataFrame:
@@ -50,11 +52,17 @@ def evaluate(
     the first ``train`` of the rows and is then kept as it is; the other rows say what it would earn. ``cap`` bounds
     importance weights; ``rounds`` bounds the rounds to learn.
 
+    ``user``: the column that says whose a decision was (user or user_id, where there is one), which a policy with
+    ``options={"unit": "user"}`` needs. Intervals then take people for independent, not rows. ``people``, ``visits_counted``
+    and ``visits_beyond`` say what such a policy learned from.
+
     Private policies are judged at every ``epsilon``, the others once. Estimates are made of raw rewards, for those who may
-    see the log, unless ``release_epsilon`` makes a single one fit to publish. ``log_value``: what was earned as logged.
+    see the log, unless ``release_epsilon`` makes a single one fit to publish; for a policy that protects people it protects
+    them too, and has noise by the person with the most rows: ``person_rows`` counts only the first so many rows of each.
+    ``log_value``: what was earned as logged.
     """
-    columns = {"action": action, "reward": reward, "propensity": propensity, "candidates": candidates, "features": features}
-    taken = log if isinstance(log, Decisions) else logged(log, items=items, **columns)
+    columns = {"action": action, "reward": reward, "propensity": propensity, "candidates": candidates, "user": user}
+    taken = log if isinstance(log, Decisions) else logged(log, items=items, features=features, **columns)
     names = [policies] if isinstance(policies, str) else list(policies)
     estimators = [estimator] if isinstance(estimator, str) else list(estimator)
     budgets = list(epsilon) if isinstance(epsilon, Sequence) else [epsilon]
@@ -69,23 +77,35 @@ def evaluate(
     how: dict[str, Any] = {"train": train, "rounds": rounds, "cap": cap, "interval": interval, "confidence": confidence}
     how["seed"] = seed
     earned = logged_value(taken, confidence) if release_epsilon is None else None
-    of_log: dict[str, Any] = {"rows": len(taken), "candidates": taken.count, "dimension": taken.dimension}
+    of_log: dict[str, Any] = {"rows": len(taken), "people": taken.people}
+    of_log |= {"candidates": taken.count, "dimension": taken.dimension}
     of_log |= {field: getattr(earned, field, None) for field in ("value", "low", "high")}
     results = []
     for name, budget in cases:
         given = {**(options or {}), "delta": delta, "epsilon": budget}
         own = {key: value for key, value in given.items() if key in takes[name]}
         for word in estimators:
-            estimate, guarantee = judge(
-                taken, name, word, options=own, release_epsilon=release_epsilon, release_delta=delta, **how
+            estimate, guarantee, visits = judge(
+                taken,
+                name,
+                word,
+                options=own,
+                release_epsilon=release_epsilon,
+                release_delta=delta,
+                person_rows=person_rows,
+                **how,
             )
+            seen = visits or {}
             results.append(
                 {
                     "policy": name,
                     "epsilon": budget,
                     "released": release_epsilon is not None,
                     **{field: getattr(estimate, field) for field in _FIELDS},
-                    "guarantee": guarantee.sentence if guarantee else "none: this policy protects nobody",
+                    **privacy.stated(guarantee),
+                    "people": seen.get("people"),
+                    "visits_counted": seen.get("counted"),
+                    "visits_beyond": seen.get("beyond"),
                     **{f"log_{key}": value for key, value in of_log.items()},
                     **how,
                     **{f"policy_{key}" if key in how else key: own[key] for key in own if key != "epsilon"},

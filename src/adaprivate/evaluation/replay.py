@@ -6,6 +6,8 @@ the kept ones every action was equally likely. The rewards of rows that are not 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from adaprivate import check
@@ -21,6 +23,16 @@ def acceptance(log: Decisions) -> float:
     return 1 / log.count if log.propensities is None else float(log.propensities.min())
 
 
+def whose(policy: Policy, log: Decisions) -> Sequence[int | None]:
+    """Whose each row is, for a policy that protects people; None for others, which are not told."""
+    if not getattr(getattr(policy.settings.plan, "unit", None), "needs_user", False):
+        return [None] * len(log)
+    needed = f"to be a column of the log: {policy.settings.name} protects people"
+    check.expect(log.users is not None, "user", None, needed)
+    users: list[int] = np.asarray(log.users).tolist()
+    return users
+
+
 def replay(policy: Policy, log: Decisions, *, rounds: int, seed: int = 0, learn: bool = True) -> Array:
     """Let the policy choose and learn, for at most so many rounds; returns the rows where it agreed with the log.
 
@@ -28,7 +40,7 @@ def replay(policy: Policy, log: Decisions, *, rounds: int, seed: int = 0, learn:
     another run may learn better or worse. ``learn=False`` keeps the policy as it is.
     """
     check.whole("rounds", rounds, at_least=1)
-    kept = np.ones(len(log), dtype=bool)
+    kept, users = np.ones(len(log), dtype=bool), whose(policy, log)
     if log.propensities is not None:
         key = int(streams(seed, Purpose.REPLAY)[0, 0])
         uniform = np.random.default_rng(key).uniform(size=len(log))
@@ -40,7 +52,7 @@ def replay(policy: Policy, log: Decisions, *, rounds: int, seed: int = 0, learn:
         if action != log.actions[row]:
             continue
         if learn:
-            policy.observe(offered[action], float(log.rewards[row]))
+            policy.observe(offered[action], float(log.rewards[row]), user=users[row])
         accepted.append(row)
         if len(accepted) == rounds:
             break

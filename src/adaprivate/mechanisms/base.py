@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from typing import ClassVar
 
 from adaprivate import check, privacy
@@ -71,9 +72,10 @@ class Mechanism(ABC):
             f"to lie within the mechanism's participation: {self.participation.summary}",
         )
 
-    def guarantee(self, delta: float, collector: Collector | None = None) -> Guarantee:
+    def guarantee(self, delta: float, collector: Collector | None = None, *, conditions: Collection[str] = ()) -> Guarantee:
         """What the mechanism promises at this delta, with what ``collector`` enforces; it must fit the mechanism.
 
+        ``conditions``: what it rests on besides, by names of ``privacy.CONDITIONS``.
         With simulated noise the statement says that it speaks of exact noise in its place.
         """
         secure = type(self.noise) is Secure  # a subclass may draw anything
@@ -87,6 +89,6 @@ class Mechanism(ABC):
             self.participation,
             delta,
             enforced=own,
-            conditions=("secret-noise", "exact-noise"),
+            conditions=("secret-noise", "exact-noise", *conditions),
             simulated=not secure,
         )

@@ -12,7 +12,7 @@ import dataclasses
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from adaprivate.privacy import EitherPrice, Guarantee, Participation, Price, Pur
 
 FLIP, ITEMS, GAUSSIAN = "flip", "items", "gaussian"
 CHANNELS = (FLIP, ITEMS, GAUSSIAN)
+NOWHERE = "nowhere"
+"""What an event names that takes no channel: it is counted, and its reward is not kept."""
 MOST_DRAWS = 2**20
 """Exact Gaussian noise is priced for so many draws before it is known how many there will be."""
 
@@ -45,6 +47,7 @@ class ChannelPlan(Plan):
     ``choice``: public numbers of whoever routes, kept along. ``unit``: whom it protects; people by sums alone.
     """
 
+    routed: ClassVar[bool] = True
     epsilon: float
     channels: tuple[str, ...]
     centre: float = 0.0
@@ -223,6 +226,10 @@ class ChannelBook(Book):
         return Told(self.plan.flip_law.tell(check.reward(reward), self.source))
 
     def _enter(self, event: Event) -> None:
+        if event.channel == NOWHERE:
+            check.expect(not event.closes, "event.closes", event.closes, "== False but for items")
+            check.reward(event.reward)
+            return
         channel = check.one_of("event.channel", event.channel, self.plan.channels)
         check.expect(channel == ITEMS or not event.closes, "event.closes", event.closes, "== False but for items")
         told = type(event.reward) is Told

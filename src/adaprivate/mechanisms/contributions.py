@@ -127,11 +127,17 @@ class Contribution:
             x = x / norm
         if not self.exact:
             return (value - self.centre) * x
-        integers = [int(entry) for entry in np.trunc(x * 2.0**EVENT_BITS)]
-        while sum(entry * entry for entry in integers) > 4**EVENT_BITS:
-            integers = [entry - (entry > 0) + (entry < 0) for entry in integers]
+        integers = whole_vector(x)
         weight = math.floor(value * 2**_REWARD_BITS) - self._grid_centre
         return np.array([towards_zero(weight * entry, 2**_REWARD_BITS) for entry in integers], dtype=object)
+
+
+def whole_vector(x: Floats) -> list[int]:
+    """A vector of norm about 1 at most in whole numbers of 2^-EVENT_BITS, towards zero: of norm at most 1, exactly."""
+    integers = [int(entry) for entry in np.trunc(x * 2.0**EVENT_BITS)]
+    while sum(entry * entry for entry in integers) > 4**EVENT_BITS:
+        integers = [entry - (entry > 0) + (entry < 0) for entry in integers]
+    return integers
 
 
 def directed(features: Floats, shape: Coordinates | None = None) -> Floats:

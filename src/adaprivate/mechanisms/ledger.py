@@ -55,7 +55,8 @@ class Ledger(NamedTuple):
     last: npt.NDArray[np.int64]
     """f of the last visit, all zeros if it was not counted."""
     work: Floats
-    """Room for the vectors of a person's visits, and for a basis of them."""
+    """Room for the vectors of a person's visits in units of the grid, each followed by its |G|, for a basis of them, and
+    for the new one."""
     scalars: Record
     """People and visits kept, rounds charged, visits that were beyond a person's shares."""
 
@@ -82,7 +83,8 @@ def gram(encoder: Floats) -> Integers:
     if not encoder.size:
         return np.zeros(encoder.shape, dtype=np.int64)
     products = np.abs(encoder.T @ encoder)
-    return np.asarray(np.floor(products * 2.0**GRAM_BITS * (1 + 1e-9)), dtype=np.int64) + 1
+    rounded = np.asarray(np.floor(products * 2.0**GRAM_BITS * (1 + 1e-9)), dtype=np.int64) + 1
+    return np.where(products == 0, 0, rounded)  # of mechanisms with noise of their own
 
 
 def shares(way: str, visits: int) -> Integers:
@@ -93,22 +95,22 @@ def shares(way: str, visits: int) -> Integers:
 
 
 @kernel
-def _cost(book: Ledger, gram: Integers, person: int, batch: int) -> int:
-    """What ``book.last`` would add to L of this person."""
-    size = book.last.shape[0]
-    square = 0
+def _cost(book: Ledger, gram: Integers, count: int, batch: int) -> int:
+    """What ``book.last`` would add to L, of a person whose earlier vectors are the first ``count`` rows of ``work``.
+
+    Products of whole numbers below 2^53 are exact in floating point, in whatever order they are added.
+    """
+    size, new = book.last.shape[0], book.work.shape[0] - 1
+    square = 0.0
     for i in range(size):
-        square += book.last[i] * book.last[i]
-    total = gram[batch, batch] * square
-    visit = book.latest[person]
-    while visit >= 0:
-        weight = gram[book.batches[visit], batch]
-        if weight > 0:
-            product = 0
-            for i in range(size):
-                product += np.int64(book.vectors[visit, i]) * book.last[i]
-            total += 2 * weight * abs(product)
-        visit = book.before[visit]
+        book.work[new, i] = book.last[i]
+        square += book.work[new, i] * book.work[new, i]
+    total = gram[batch, batch] * np.int64(square)
+    for n in range(count):
+        product = 0.0
+        for i in range(size):
+            product += book.work[n, i] * book.work[new, i]
+        total += 2 * np.int64(book.work[n, size]) * np.int64(abs(product))
     return int(total)
 
 
@@ -126,6 +128,7 @@ def _weight(book: Ledger, gram: Integers, aim: Floats, row: int, count: int, bat
         for i in range(size):
             product += book.work[n, i] * book.work[row, i]
         cross += book.work[n, size] * abs(product)
+    cross *= 2.0**-GRAM_BITS / _UNIT
     own = gram[batch, batch] * 2.0**-GRAM_BITS * square
     # w with own w^2 + 2 cross w = room, in the form that does not cancel; and |f| <= 1
     return min(room / (cross + math.sqrt(cross * cross + own * room)), 1.0 / math.sqrt(square))
@@ -153,10 +156,10 @@ def charge(book: Ledger, gram: Integers, shares: Integers, way: int, number: int
     visit = book.latest[person]
     while visit >= 0:  # the earlier vectors that this one is charged against
         weight = gram[book.batches[visit], batch]
-        if weight > 1:
+        if weight > 0:
             for i in range(size):
-                book.work[count, i] = book.vectors[visit, i] * (1.0 / _UNIT)
-            book.work[count, size] = weight * 2.0**-GRAM_BITS
+                book.work[count, i] = book.vectors[visit, i]
+            book.work[count, size] = weight
             count += 1
         visit = book.before[visit]
     plain, new = 2 * MOST_VISITS, 2 * MOST_VISITS + 1
@@ -178,7 +181,7 @@ def charge(book: Ledger, gram: Integers, shares: Integers, way: int, number: int
     for trial in range(64):  # rounded to the grid it may not fit, and is then made shorter
         for i in range(size):
             book.last[i] = np.int64(math.floor(scale * book.work[best, i] * _UNIT + 0.5))
-        cost = _cost(book, gram, person, batch)
+        cost = _cost(book, gram, count, batch)
         if cost <= allowed:
             break
         scale *= 0.998 if trial < 48 else 0.8

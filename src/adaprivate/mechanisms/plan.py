@@ -6,7 +6,6 @@ A plan is public and fixed before the first round. It is the only place that kno
 from __future__ import annotations
 
 import dataclasses
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,105 +21,24 @@ from adaprivate.mechanisms.catalogue import Shape
 from adaprivate.mechanisms.contributions import EventCollector, directed
 from adaprivate.mechanisms.laws import AdditiveLaw, GaussianLaw, RewardLaw
 from adaprivate.mechanisms.noise import Noise, Secure, Simulated, SimulatedReplicas
+from adaprivate.mechanisms.plan_base import KEPT, Plan, SimulationPlan
 from adaprivate.mechanisms.prefix import NoisyRows, PrefixSum, Strategy
 from adaprivate.mechanisms.units import EventUnit, Unit
 from adaprivate.mechanisms.units.visits import UserVisitsUnit
-from adaprivate.privacy import Guarantee, Participation, Price
+from adaprivate.privacy import Participation, Price
 from adaprivate.purposes import Purpose
 
-KEPT = (
-    "reward-range",
-    "feature-norm",
-    "one-batch",
-    "one-arm",
-    "one-channel",
-    "public-schedule",
-    "released-schedule",
-    "catalogue",
-    "user-clip",
-    "user-batches",
-    "user-ledger",
-    "user-visits",
-)
-"""The conditions that policies see to themselves, where a guarantee rests on them; the others are the caller's."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan(ABC):
-    """What every plan states.
-
-    ``delta``: where the guarantee is read. ``nominal_epsilon``: what a published calibration aims at, where that differs.
-    """
-
-    delta: float
-    nominal_epsilon: float | None = None
-
-    @property
-    @abstractmethod
-    def participation(self) -> Participation:
-        """How far one protected unit reaches, and what that rests on."""
-
-    @abstractmethod
-    def price(self, *, exact_noise: bool = False) -> Price:
-        """What one protected unit pays over the whole run; with exact noise, for its discretisation too."""
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        """What the guarantee rests on beside the participation's conditions."""
-        return ()
-
-    def refuse_exact_noise(self, policy: str) -> None:
-        """Raise if this plan has no exact noise."""
-        return
-
-    def end_of(self, batch: int) -> int | None:
-        """The round after which this batch is released; None if it is not, or at moments of the policy's own."""
-        return None
-
-    def guarantee(self, policy: str, *, exact_noise: bool = False) -> Guarantee:
-        """What the policy of this name promises; with simulated noise, what it would promise with exact, secret noise."""
-        if exact_noise:
-            self.refuse_exact_noise(policy)
-        own = ("exact-noise", "secret-noise") if exact_noise else ()
-        return privacy.guarantee(
-            self.price(exact_noise=exact_noise),
-            self.participation,
-            self.delta,
-            enforced=[name for name in (*KEPT, *own) if name in (*self.participation.conditions, *own)],
-            conditions=("exact-noise", *self.conditions),
-            nominal_epsilon=self.nominal_epsilon,
-            simulated=not exact_noise,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class SimulationPlan(Plan):
-    """The plan of a policy with releases of a kind of its own, whose noise can only be simulated.
-
-    ``paid``: its price. ``reach``: its participation. ``bound``: whether the price is only an upper bound. ``refusal``: the
-    setting that rules exact noise out (name, value, condition), where another value of it would not. ``unit``: whom it
-    protects, where events must say whose they are.
-    """
-
-    paid: Price
-    reach: Participation
-    bound: bool = False
-    refusal: tuple[str, object, str] | None = None
-    unit: Unit | None = None
-
-    @property
-    def participation(self) -> Participation:
-        return self.reach
-
-    def price(self, *, exact_noise: bool = False) -> Price:
-        return self.paid
-
-    def refuse_exact_noise(self, policy: str) -> None:
-        check.expect(False, *(self.refusal or ("source", "Secure()", f"for a policy with exact noise, not {policy}")))
-
-    def guarantee(self, policy: str, *, exact_noise: bool = False) -> Guarantee:
-        statement = super().guarantee(policy, exact_noise=exact_noise)
-        return dataclasses.replace(statement, exact=False) if self.bound else statement
+__all__ = [
+    "KEPT",
+    "BatchPlan",
+    "Epoch",
+    "Plan",
+    "RewardPlan",
+    "SamplingPlan",
+    "SimulationPlan",
+    "encoder_of",
+    "plan_from_bytes",
+]
 
 
 class Epoch(NamedTuple):
@@ -184,6 +102,10 @@ class BatchPlan(Plan):
         return dataclasses.replace(base, conditions=(*base.conditions, "catalogue")) if self.catalogue else base
 
     @property
+    def also(self) -> tuple[Participation, ...]:
+        return self.unit.also
+
+    @property
     def conditions(self) -> tuple[str, ...]:
         return ("secret-sample",) if self.sampling_rate < 1 else ()
 
@@ -220,7 +142,13 @@ class BatchPlan(Plan):
     @property
     def size(self) -> int:
         """The length of a release."""
-        return self.dimension + self.intercept
+        return self.unit.size(self.dimension + self.intercept)
+
+    @property
+    def scales(self) -> Floats:
+        """The noise of each number of a release, relative to the others'."""
+        found = self.unit.scales(self.dimension + self.intercept)
+        return np.ones(self.size) if found is None else found
 
     def event(self, features: Floats) -> Floats:
         """What is summed up of these features."""
@@ -242,6 +170,7 @@ class BatchPlan(Plan):
             noise_multiplier=self.noise_multiplier,
             noise=source,
             participation=self.unit.participation,
+            scales=np.tile(self.scales, replicas),
             law=self.law,
         )
         built.coordinates = self.shape
@@ -262,7 +191,7 @@ class BatchPlan(Plan):
         if not self.epochs:
             return np.zeros((self.size, self.size))
         row_std, reach = self.mechanism(self.epochs[0], Simulated(0)).row_std, self.epochs[0].strategy.sensitivity()
-        covariance = np.eye(self.size) if self.shape is None else self.shape.covariance
+        covariance = np.diag(self.scales**2) if self.shape is None else self.shape.covariance
         return np.asarray(row_std**2 * covariance / reach**2)
 
     def noise_tables(self, seeds: Sequence[int]) -> Floats:
@@ -392,7 +321,14 @@ class SamplingPlan(Plan):
 def plan_from_bytes(data: bytes) -> Any:
     """The plan that ``to_bytes`` wrote."""
     stored = packing.from_bytes(data)
-    known = isinstance(stored, dict) and stored.get("kind") in ("batch", "reward", "sampling", "channels")
+    known = isinstance(stored, dict) and stored.get("kind") in (
+        "batch",
+        "reward",
+        "sampling",
+        "channels",
+        "blocks",
+        "messages",
+    )
     check.expect(known, "data", "something else", "to be a plan")
     kind = stored.pop("kind")
     if kind == "sampling":
@@ -401,6 +337,14 @@ def plan_from_bytes(data: bytes) -> Any:
         from adaprivate.mechanisms.channels import restored_plan
 
         return restored_plan(stored)
+    if kind == "blocks":
+        from adaprivate.mechanisms import blocks
+
+        return blocks.restored_plan(stored)
+    if kind == "messages":
+        from adaprivate.mechanisms import messages
+
+        return messages.restored_plan(stored)
     name, options = stored["law"]
     law = laws.named(name)(**options)
     unit_name, unit_options = stored.get("unit", (EventUnit.name, {}))  # of old, plans of told rewards had none

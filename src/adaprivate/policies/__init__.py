@@ -10,12 +10,15 @@ import dataclasses
 import inspect
 from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.privacy import Guarantee
 from adaprivate.registry import Registry, has
+
+if TYPE_CHECKING:
+    from adaprivate.policies.core.overview import Overview
 
 __all__ = ["Settings", "names", "settings", "settings_class"]
 
@@ -71,6 +74,13 @@ def describe(name: str) -> tuple[str, str]:
 def examples(name: str) -> list[Any]:
     """Small settings of the policy of this name, as its file gives them."""
     return [example for example in _registry.module(name).EXAMPLES if example.name == name]
+
+
+def overview(name: str) -> Overview:
+    """Whom the policy of this name protects, how, and whether it can have production noise: asked of its examples."""
+    from adaprivate.policies.core.overview import overview as of_examples
+
+    return of_examples(name, examples(name))
 
 
 def options(name: str) -> list[str]:

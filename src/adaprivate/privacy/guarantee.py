@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 from adaprivate import check
 from adaprivate.privacy.participation import NEIGHBOURS, UNITS, Participation
@@ -20,6 +21,8 @@ CONDITIONS: dict[str, str] = {
     "one-arm": "every reward is counted once, for the arm that earned it",
     "one-channel": "every reward is counted once, through one channel, which is settled without looking at rewards",
     "client-flip": "every reward is flipped where it is born, once and with at least this noise, and always reported",
+    "client-message": "contexts, candidates and rewards are seen by the person's own client alone, where this code chooses "
+    "and makes the message; one is sent whatever the reward is",
     "released-schedule": "which rewards enter which release depends on rounds, public features and earlier releases alone",
     "public-features": "candidate sets and their features are public and do not depend on the protected rewards",
     "secret-noise": "the noise is drawn afresh, from no seed, and never revealed",
@@ -33,7 +36,7 @@ CONDITIONS: dict[str, str] = {
     "user-identity": "each person is known by one identifier",
     "public-preparation": "whatever filtered, centred or scaled the rows beforehand is public",
     "independent-rounds": "no other round's context, candidates or rewards depend on the protected round",
-    "own-action-hidden": "the action shown in the protected round is seen by that person alone",
+    "own-action-hidden": "the action of the protected round, and how likely it was, are seen by that person alone",
     "one-message": "every person sends one message; with m of them mu is sqrt(m) times as large for that person",
     "catalogue": "every feature vector that can be played is in the public catalogue or is clipped into its ellipsoid",
     "secret-sample": "which rewards were sampled is never revealed",
@@ -49,7 +52,8 @@ class Guarantee:
 
     ``exact``: no smaller epsilon holds at this delta. ``nominal_epsilon``: what a published calibration aimed at, where
     that differs. ``mu``: the Gaussian-DP parameter, ``None`` where the mechanism has none. ``simulated``: the noise came
-    from a seed, so nobody is protected; the statement is that of the same release with exact, secret noise.
+    from a seed, so nobody is protected; the statement is that of the same release with exact, secret noise. ``also``: what
+    the same releases promise besides, for another unit.
     """
 
     unit: str
@@ -63,6 +67,7 @@ class Guarantee:
     exact: bool = True
     nominal_epsilon: float | None = None
     simulated: bool = False
+    also: tuple[Guarantee, ...] = ()
 
     def __post_init__(self) -> None:
         check.one_of("unit", self.unit, UNITS)
@@ -75,15 +80,26 @@ class Guarantee:
             check.real("nominal_epsilon", self.nominal_epsilon, at_least=0)
         object.__setattr__(self, "assumptions", tuple(self.assumptions))
         object.__setattr__(self, "enforced", tuple(self.enforced))
+        object.__setattr__(self, "also", tuple(self.also))
+        for other in self.also:
+            check.kind("also", other, Guarantee)
 
     @property
     def sentence(self) -> str:
-        """The statement in plain English."""
-        neighbour = "different" if self.neighbours == "replace" else "left out or added"
+        """The statement in plain English, and what else the same releases promise."""
         opening = (
             "SIMULATED NOISE, NOBODY IS PROTECTED. With exact, secret noise this would protect" if self.simulated else ""
         )
-        opening = opening or "This protects"
+        return " ".join(
+            [
+                self._stated(opening or "This protects"),
+                *(other._stated("The same releases also protect") for other in self.also),
+            ]
+        )
+
+    def _stated(self, opening: str) -> str:
+        """The statement, beginning like this."""
+        neighbour = "different" if self.neighbours == "replace" else "left out or added"
         odds = math.exp(self.epsilon) if self.epsilon < 700 else math.inf
         bound = (
             f"no observer can become more than {odds:.4g} times as likely to reach any conclusion"
@@ -100,17 +116,28 @@ class Guarantee:
         return text
 
     def __str__(self) -> str:
-        lines = [self.sentence]
+        if not self.also:
+            return "\n".join([self.sentence, *self._conditions()])
+        alone = dataclasses.replace(self, also=())
+        lines = [alone.sentence, *self._conditions()]
+        for other in self.also:
+            lines += [other._stated("The same releases also protect"), *other._conditions()]
+        return "\n".join(lines)
+
+    def _conditions(self) -> list[str]:
+        """What it rests on, line by line."""
+        lines = []
         if self.enforced:
             lines += ["The software enforces:", *(f"  - {text}" for text in self.enforced)]
         if self.assumptions:
             lines += ["It holds only if you keep to:", *(f"  - {text}" for text in self.assumptions)]
-        return "\n".join(lines)
+        return lines
 
     def to_dict(self) -> dict[str, object]:
         """Plain values, ready for JSON, the sentence included."""
-        fields = dataclasses.asdict(self)
-        return {**fields, "assumptions": [*self.assumptions], "enforced": [*self.enforced], "sentence": self.sentence}
+        fields: dict[str, object] = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        own = {"assumptions": [*self.assumptions], "enforced": [*self.enforced], "also": [g.to_dict() for g in self.also]}
+        return {**fields, **own, "sentence": self.sentence}
 
     def to_json(self) -> str:
         """The guarantee as one JSON object."""
@@ -124,6 +151,11 @@ class Guarantee:
         except ValueError:
             raise check.InputError(f"Expected text={text!r:.60} to be a JSON object.") from None
         check.expect(isinstance(fields, dict), "text", text, "to be a JSON object")
+        return cls._of(fields)
+
+    @classmethod
+    def _of(cls, fields: dict[str, Any]) -> Guarantee:
+        """The guarantee of these plain values."""
         sentence = fields.pop("sentence", None)
         known = {field.name for field in dataclasses.fields(cls)}
         check.expect(set(fields) <= known, "fields", sorted(set(fields) - known), "to be none but those of a guarantee")
@@ -131,9 +163,23 @@ class Guarantee:
         check.expect(
             required <= set(fields), "fields", sorted(fields), "to include " + ", ".join(sorted(required - set(fields)))
         )
-        guarantee = cls(**fields)
+        others = fields.get("also", [])
+        several = isinstance(others, list) and all(isinstance(other, dict) for other in others)
+        check.expect(several, "also", others, "to be a list of guarantees")
+        guarantee = cls(**{**fields, "also": tuple(cls._of(dict(other)) for other in others)})
         check.expect(sentence in (None, guarantee.sentence), "sentence", sentence, "to say what the fields say")
         return guarantee
+
+
+def stated(guarantee: Guarantee | None) -> dict[str, object]:
+    """A guarantee as rows and documents print it: the sentence, what code enforces, and what the caller must keep to."""
+    if guarantee is None:
+        return {"guarantee": "none: this policy protects nobody", "enforced": [], "assumptions": []}
+    return {
+        "guarantee": guarantee.sentence,
+        "enforced": [*guarantee.enforced],
+        "assumptions": [*guarantee.assumptions],
+    }
 
 
 def guarantee(

@@ -7,6 +7,7 @@ of any linear release; the proofs are in docs/privacy.md.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -154,6 +155,44 @@ def rows(weight: float, neighbours: str) -> Participation:
             "no-replay",
         ),
     )
+
+
+def messages() -> Participation:
+    """One person's context and reward behind the message (r x, upper triangle of x x'), noised before it is sent."""
+    return Participation(
+        "local",
+        "replace",
+        joint_sensitivity(1.0, "replace"),
+        protects="the context and the reward behind any one message, from the server too",
+        conditions=(
+            "reward-range",
+            "feature-norm",
+            "one-message",
+            "client-message",
+            "independent-rounds",
+            "own-action-hidden",
+            "secret-noise",
+            "no-replay",
+        ),
+    )
+
+
+def centred_rows() -> Participation:
+    """One (context, reward) row behind (svec(x x') / sqrt(8), (r - 1/2) x), replaced: moved by at most 1, as by r alone."""
+    return dataclasses.replace(rows(1.0, "replace"), change=1.0)
+
+
+def rewards_of_private_rows() -> Participation:
+    """One reward replaced, its row's context kept: the pair of :func:`centred_rows` moves by at most 1, whoever looks."""
+    conditions = tuple(name for name in centred_rows().conditions if name != "own-action-hidden")
+    whom = "the value of any one reward, against everyone, those who see that round's action included"
+    return Participation("event", "replace", 1.0, protects=whom, conditions=conditions)
+
+
+def centred_joint_sensitivity(share: float) -> float:
+    """The l2 reach of one replaced row over (share svec(x x'), (r - 1/2) x), with |x| <= 1 and r in [0, 1]."""
+    k = check.real("share", share, above=0)
+    return 1.0 if k * k <= 1 / 8 else math.sqrt(2) * (k + 1 / (8 * k))
 
 
 def joint_sensitivity(weight: float, neighbours: str) -> float:

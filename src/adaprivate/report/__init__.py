@@ -1,8 +1,11 @@
 """Results for people: tables in the terminal, one HTML page per experiment."""
 
 from adaprivate.report.checkpoint import Checkpoint
-from adaprivate.report.pages import write_page
+from adaprivate.report.pages import write_audit, write_page
 from adaprivate.report.tables import (
+    COMPOSITION,
+    POLICY_WORDS,
+    audit_table,
     cell_table,
     evaluation_notes,
     evaluation_table,
@@ -10,12 +13,16 @@ from adaprivate.report.tables import (
     listing,
     plan_advice,
     plan_table,
+    policy_table,
     simulation_table,
     verdict_line,
 )
 
 __all__ = [
+    "COMPOSITION",
+    "POLICY_WORDS",
     "Checkpoint",
+    "audit_table",
     "cell_table",
     "evaluation_notes",
     "evaluation_table",
@@ -23,7 +30,9 @@ __all__ = [
     "listing",
     "plan_advice",
     "plan_table",
+    "policy_table",
     "simulation_table",
     "verdict_line",
+    "write_audit",
     "write_page",
 ]

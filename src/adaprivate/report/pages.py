@@ -63,8 +63,45 @@ def write_page(
         f"<table>{head}{''.join(lines)}</table><p><a href='index.html'>All results</a></p>\n",
         encoding="utf-8",
     )
+    _refresh_index(folder)
+    return page
+
+
+def write_audit(
+    folder: Path,
+    name: str,
+    *,
+    about: str,
+    rows: Sequence[dict[str, Any]],
+    plot: Callable[[Sequence[Any], Any], None] | None = None,
+) -> Path:
+    """Write NAME.html (and NAME.svg) about what an audit found, one line for each thing attacked."""
+    folder.mkdir(parents=True, exist_ok=True)
+    figure = _figure(plot, rows, folder / f"{name}.svg") if plot else ""
+    lines = []
+    for row in rows:
+        numbers = "".join(
+            f"<td class=n>{number(row[key])}"
+            for key in ("claimed_epsilon", "measured_epsilon", "claimed_mu", "measured_mu", "delta", "trials")
+        )
+        verdict = "agrees" if row["holds"] else "unsound-as-published"
+        told = "holds" if row["holds"] else "BROKEN"
+        texts = "".join(f"<td>{html.escape(row[key])}" for key in ("neighbour", "attack"))
+        lines.append(f"<tr><td>{html.escape(row['policy'])}{numbers}<td class='{verdict}'>{told}{texts}</tr>")
+    head = "<tr><th>what<th>epsilon claimed<th>at least<th>mu claimed<th>at least<th>delta<th>runs<th>verdict"
+    page = folder / f"{name}.html"
+    page.write_text(
+        f"<!doctype html><meta charset=utf-8><title>{name}</title><style>{_STYLE}</style><h1>{name}</h1>"
+        f"<p>{html.escape(about)}</p>{figure}<table>{head}<th>neighbours<th>attack</tr>{''.join(lines)}</table>"
+        "<p><a href='index.html'>All results</a></p>\n",
+        encoding="utf-8",
+    )
+    _refresh_index(folder)
+    return page
+
+
+def _refresh_index(folder: Path) -> None:
     pages = sorted(p.stem for p in folder.glob("*.html") if p.stem != "index")
     items = "".join(f"<li><a href='{p}.html'>{p}</a>" for p in pages)
     head = f"<!doctype html><meta charset=utf-8><title>adaprivate</title><style>{_STYLE}</style>"
     (folder / "index.html").write_text(f"{head}<h1>Results</h1><ul>{items}</ul>\n", encoding="utf-8")
-    return page

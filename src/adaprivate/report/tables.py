@@ -11,6 +11,11 @@ from rich.text import Text
 
 FEW_REWARDED = 10
 """With fewer rewarded rows behind an estimate its interval is not to be believed."""
+COMPOSITION = (
+    "Each row, and each run on this log, learns from the same rewards: a guarantee is that of its row alone, and what is "
+    "released of several adds up (privacy.compose)."
+)
+"""What to keep in mind about several evaluations of one log."""
 _STYLES = {"agrees": "green", "differs": "yellow", "unsound-as-published": "bold red"}
 
 
@@ -54,9 +59,55 @@ def listing(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) 
     return table
 
 
+POLICY_WORDS = (
+    "protects: event, one reward; user, all of one person's; joint, context and reward of a round; local, what a person's "
+    "own client sends. ε alone: delta is 0. real data: whether source=Secure() draws exact noise for it; --json says for "
+    "which options, and what each guarantee rests on."
+)
+"""What the columns of the table of policies mean."""
+
+
+def policy_table(entries: Sequence[dict[str, Any]]) -> Table:
+    """One row a policy, those to start with first; fits 100 columns."""
+    table = Table(title="policies", title_justify="left")
+    table.add_column("start", justify="right")
+    table.add_column("policy: what it does", max_width=41)
+    for heading in ("chooses", "protects", "promises", "real data"):
+        table.add_column(heading, no_wrap=True)
+    started = [entry for entry in entries if entry["start_here"] is not None]
+    for entry in entries:
+        private = entry["units"] != ["none"]
+        name = Text(entry["name"], style="bold")
+        what = entry["recommended_for"] or entry["summary"]
+        table.add_row(
+            str(entry["start_here"] or ""),
+            Text.assemble(name, f"\n{what}"),
+            entry["chooses"],
+            "\n".join(entry["units"]),
+            entry["promises"].replace("epsilon", "ε").replace("delta", "δ").replace(" or ", "\nor ") if private else "-",
+            entry["production_noise"].replace("some options", "some") if private else "-",
+            end_section=entry is started[-1] if started else False,
+        )
+    return table
+
+
 def facts_table(title: str, facts: Iterable[tuple[str, float | None, str]]) -> Table:
     """Name, value and meaning, one line a fact."""
     return listing(title, ("", "", ""), ((name, number(value), meaning) for name, value, meaning in facts))
+
+
+def audit_table(title: str, rows: Sequence[dict[str, Any]]) -> Table:
+    """What is claimed and what an attack proves at least, one line for each thing attacked."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for heading in ("epsilon claimed", "at least", "mu claimed", "at least", "share"):
+        table.add_column(heading, justify="right")
+    table.add_column("")
+    for row in rows:
+        numbers = [number(row[key]) for key in ("claimed_epsilon", "measured_epsilon", "claimed_mu", "measured_mu")]
+        verdict = Text("holds", style="green") if row["holds"] else Text("BROKEN", style="bold red")
+        table.add_row(row["policy"], *numbers, f"{row['share']:.2f}", verdict)
+    return table
 
 
 def simulation_table(rows: Sequence[dict[str, Any]]) -> Table:
@@ -83,7 +134,8 @@ def simulation_table(rows: Sequence[dict[str, Any]]) -> Table:
 def evaluation_table(rows: Sequence[dict[str, Any]]) -> Table:
     """Value, interval and effective sample size, one line for each policy and epsilon; the log's own first."""
     log = rows[0]
-    title = f"{log['log_rows']:,} decisions between {log['log_candidates']} candidates"
+    people = "" if log["log_people"] is None else f" by {log['log_people']:,} people"
+    title = f"{log['log_rows']:,} decisions{people} between {log['log_candidates']} candidates"
     table = Table(title=title, title_justify="left")
     within = f"{100 * log['confidence']:g} % within"
     for heading in ("policy", "epsilon", "estimator", "reward per round", within, "worth rows"):
@@ -100,12 +152,25 @@ def evaluation_table(rows: Sequence[dict[str, Any]]) -> Table:
 
 def evaluation_notes(rows: Sequence[dict[str, Any]]) -> list[str]:
     """What each policy promises, and what to keep in mind about its estimate."""
-    notes = list(dict.fromkeys(f"{row['policy']}: {row['guarantee']}" for row in rows))
+    notes = list(dict.fromkeys(f"{row['policy']}: {row['guarantee']}{_conditions(row)}" for row in rows))
+    notes.append(COMPOSITION)
+    notes += dict.fromkeys(
+        f"{row['policy']} learned from {row['people']:,} people, of whose visits {row['visits_counted']:,} counted and "
+        f"{row['visits_beyond']:,} came after as many as count of one person."
+        for row in rows
+        if row["people"] is not None
+    )
     if any(row["rewarded"] is not None and row["rewarded"] < FEW_REWARDED for row in rows):
         notes.append(f"Where fewer than {FEW_REWARDED} rows carry the value (JSON: rewarded) the interval is too short.")
     if not rows[0]["released"]:
         notes.append("Computed from raw rewards, for those who may see the log; --release-epsilon makes it fit to publish.")
     return notes
+
+
+def _conditions(row: dict[str, Any]) -> str:
+    """What a row's guarantee rests on, a line for each."""
+    parts = (("The software enforces:", row["enforced"]), ("It holds only if you keep to:", row["assumptions"]))
+    return "".join("\n  " + "\n    - ".join((heading, *texts)) for heading, texts in parts if texts)
 
 
 def _with_sem(value: float | None, sem: float | None, digits: int) -> str:

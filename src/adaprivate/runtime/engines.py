@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, bound
 from adaprivate.mechanisms import Secure, packing
@@ -17,6 +16,7 @@ from adaprivate.mechanisms.channels import ChannelPlan
 from adaprivate.mechanisms.plan import plan_from_bytes
 from adaprivate.mechanisms.units import Event
 from adaprivate.policies.core.propensities import Propensities, choice_probabilities
+from adaprivate.policies.core.settings import exact_guarantee
 from adaprivate.runtime.learner import Learner, choose, learn, learn_and_choose
 
 
@@ -133,7 +133,7 @@ class SimulatedEngine(Engine):
 
     def _count_releases(self) -> None:
         """Find where a routed learner counts releases: reading a field of a record by name takes longer than a round."""
-        if isinstance(self.plan, ChannelPlan):
+        if self.plan is not None and self.plan.routed:
             self._releases = self._state.learner.scalars["releases"]
 
     @property
@@ -170,10 +170,8 @@ class ExactEngine(Engine):
 
     def __init__(self, settings: Any, source: Secure, rng: Streams, before_noise: Callable[[], None]) -> None:
         super().__init__()
+        exact_guarantee(settings)  # or is refused
         plan = settings.plan
-        if plan is None:
-            check.expect(False, "source", "Secure()", f"for a policy with exact noise, not {settings.name}")
-        settings.guarantee(exact_noise=True)  # raises where the grid of exact noise would show
         self.settings, self.plan, self.source = settings, plan, source
         self.learner = Learner(settings.learner(), rng)
         self.book: Book = plan.book(source)

@@ -16,7 +16,6 @@ from adaprivate.check import Floats
 from adaprivate.compiled import streams
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.book import Book
-from adaprivate.mechanisms.channels import ChannelPlan
 from adaprivate.policies.core.propensities import Propensities
 from adaprivate.privacy import Guarantee
 from adaprivate.purposes import Purpose
@@ -376,7 +375,7 @@ class Policy(Kept):
     def _look_ahead(self) -> None:
         """When the next batch ends, and when the plan does."""
         plan = self._engine.plan
-        self._routed = isinstance(plan, ChannelPlan)
+        self._routed = plan is not None and plan.routed
         self._next_end: int | None = None if plan is None or self._routed else plan.end_of(self.version)
         self._planned: int | None = getattr(self.settings, "planned", None)
         self._pauses = () if self._planned is None else (self._planned - 1, self._planned)

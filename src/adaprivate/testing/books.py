@@ -30,6 +30,10 @@ RUNS = 60
 """How often a book is driven with fresh exact noise."""
 
 
+ROUNDS = ("event", "joint")
+"""Units that lie in one round."""
+
+
 class Draw(NamedTuple):
     """One call of an exact sampler: what received noise, the scale of that noise, and what was drawn.
 
@@ -111,9 +115,9 @@ def drive(plan: BatchPlan, features: Floats, rewards: Floats, seen: Sequence[Dra
 
 
 def exact_batches(settings: Any) -> BatchPlan | None:
-    """The plan of settings that release batches with exact noise and protect single rewards; None for all others."""
+    """The plan of settings that release batches with exact noise and protect single rewards or rounds; None for others."""
     plan = getattr(settings, "plan", None)
-    if not isinstance(plan, BatchPlan) or plan.participation.unit != "event" or not plan.ends:
+    if not isinstance(plan, BatchPlan) or plan.participation.unit not in ROUNDS or not plan.ends:
         return None
     return plan if refusal(lambda: plan.refuse_exact_noise(settings.name)) is None else None
 
@@ -145,6 +149,25 @@ def exchanged(rewards: Floats, place: int, old: float, new: float) -> tuple[Floa
     return one, two
 
 
+Life = tuple[Floats, Floats]
+"""The features and the rewards of all rounds."""
+
+
+def neighbours(plan: BatchPlan, features: Floats, rewards: Floats, place: int) -> Iterator[tuple[str, Life, Life]]:
+    """What is replaced at this place, and two lives that differ in it: a reward; where contexts are private, those too."""
+    for old, new in ((0.0, 1.0), (0.3, 0.7)):
+        one, two = exchanged(rewards, place, old, new)
+        yield "the reward", (features, one), (features, two)
+        if plan.participation.unit != "joint":
+            continue
+        own = features[place]
+        for vector in (-own, np.roll(own, 1), (own + np.roll(own, 1)) / 2, 0.2 * own, 0.0 * own):
+            other = features.copy()
+            other[place] = vector
+            yield "the context", (features, one), (other, one)
+            yield "the context and the reward", (features, one), (other, two)
+
+
 def distance(one: Sequence[Draw], two: Sequence[Draw], pure: bool) -> float:
     """How far apart the values that received noise are, in scales of that noise: l2, or l1 for pure privacy."""
     parts = []
@@ -157,7 +180,7 @@ def distance(one: Sequence[Draw], two: Sequence[Draw], pure: bool) -> float:
 
 @checks
 def exact_releases_cost_what_their_price_says(settings: Any, world: Any) -> None:
-    """Neighbouring rewards move what receives noise, over all releases together, by no more than the price pays for."""
+    """Neighbours move what receives noise, over all releases together, by no more than the price pays for."""
     plan = exact_batches(settings)
     if plan is None:
         return
@@ -170,24 +193,22 @@ def exact_releases_cost_what_their_price_says(settings: Any, world: Any) -> None
     most = 0.0
     for place in places(plan.ends, rounds):
         own = next((batch for batch, end in enumerate(plan.ends) if place < end), len(plan.ends))
-        for old, new in ((0.0, 1.0), (0.3, 0.7)):
+        for what, *pair in neighbours(plan, features, rewards, place):
             lives = []
-            for neighbour in exchanged(rewards, place, old, new):
+            for life in pair:
                 with open_noise(silent=True) as seen:
-                    driven = drive(plan, features, neighbour, seen)
+                    driven = drive(plan, *life, seen)
                 expect(driven.rounds == list(plan.ends), f"it releases after rounds {driven.rounds}, not {list(plan.ends)}")
                 expect(all(b > a for a, b in zip([0, *driven.draws], driven.draws, strict=False)), "a release has no noise")
                 lives.append((seen, driven))
             (one, first), (two, second) = lives
             before = first.draws[own - 1] if own else 0
             early = distance(one[:before], two[:before], pure)
-            expect(early == 0, f"the reward of round {place} shows before its batch is released")
+            expect(early == 0, f"{what} of round {place} shows before its batch is released")
             pairs = list(zip(first.releases, second.releases, strict=True))[:own]
-            expect(all(np.array_equal(a, b) for a, b in pairs), f"the reward of round {place} shows too early")
+            expect(all(np.array_equal(a, b) for a, b in pairs), f"{what} of round {place} shows too early")
             moved = distance(one, two, pure)
-            expect(
-                moved <= paid * (1 + 1e-9), f"the reward of round {place} costs {moved:.6g}, and its price is {paid:.6g}"
-            )
+            expect(moved <= paid * (1 + 1e-9), f"{what} of round {place} costs {moved:.6g}, and its price is {paid:.6g}")
             most = max(most, moved)
     if price.exact:
         expect(most >= 0.9 * paid, f"its price {paid:.6g} is called exact, and no reward costs more than {most:.6g}")
@@ -227,7 +248,7 @@ def standard_releases(plan: BatchPlan, table: Floats) -> Floats:
     Running sums are turned back into the rows behind them, which are independent, where there is one for each batch.
     """
     factor, _ = law_shape(plan.law)
-    scaled = table.copy() if plan.shape is None else table @ np.linalg.inv(plan.shape.root).T
+    scaled = (table if plan.shape is None else table @ np.linalg.inv(plan.shape.root).T) / plan.scales
     for first, last, strategy in plan.epochs:
         mechanism = plan.mechanism(plan.epoch_of(first), Simulated(0))
         own = scaled[:, first:last]

@@ -162,4 +162,4 @@ def _expect_same_until_released(place: int, one: Life, two: Life) -> None:
 def _same_plan(one: Life, two: Life, number: int) -> bool:
     if number and one.plans[number] is one.plans[number - 1] and two.plans[number] is two.plans[number - 1]:
         return True  # as the round before
-    return one.plans[number].to_bytes() == two.plans[number].to_bytes()
+    return bool(one.plans[number].to_bytes() == two.plans[number].to_bytes())

@@ -27,7 +27,7 @@ from adaprivate.policies.core.dispatch import update, visit
 from adaprivate.policies.core.propensities import copied
 from adaprivate.privacy import GaussianPrice, PurePrice
 from adaprivate.purposes import Purpose
-from adaprivate.testing.books import FALSE_ALARM, distinguished, drive, enough_to_see, events, exchanged, open_noise
+from adaprivate.testing.books import FALSE_ALARM, ROUNDS, distinguished, drive, enough_to_see, events, exchanged, open_noise
 from adaprivate.testing.suite import PEOPLE, checks, expect, fixed_arms
 
 MOST_NUMBERS = 240  # of what is released, the first ones
@@ -315,7 +315,7 @@ def releases_come_at_the_stated_moments(settings: Any, world: Any) -> None:
 def compiled_releases_are_those_of_the_book(settings: Any, world: Any) -> None:
     """Simulation and production release the same sums, and the simulated noise of a release is its own row of the table."""
     plan = getattr(settings, "plan", None)
-    if not isinstance(plan, BatchPlan) or plan.sampling_rate < 1 or plan.participation.unit != "event":
+    if not isinstance(plan, BatchPlan) or plan.sampling_rate < 1 or plan.participation.unit not in ROUNDS:
         return
     moments = [end for end in plan.ends if end <= settings.rounds]
     if not moments:

@@ -51,7 +51,20 @@ class Unit(ABC):
 
     def collector_for(self, plan: Any, source: Noise) -> EventCollector:
         """The collector of a plan's sums (:class:`~adaprivate.mechanisms.plan.BatchPlan`)."""
-        return self.collector(plan.size, noise=source, centre=plan.centre, shape=plan.shape)
+        return self.collector(plan.dimension + plan.intercept, noise=source, centre=plan.centre, shape=plan.shape)
+
+    @property
+    def also(self) -> tuple[Participation, ...]:
+        """Other units that the same releases protect at the same price, and how far those reach."""
+        return ()
+
+    def size(self, dimension: int) -> int:
+        """How many numbers are summed up of an event of this length."""
+        return dimension
+
+    def scales(self, dimension: int) -> Floats | None:
+        """The noise of each of these numbers, relative to the others'; None where it is the same."""
+        return None
 
     @abstractmethod
     def collector(self, dimension: int, *, noise: Noise, centre: float, shape: Coordinates | None) -> EventCollector:

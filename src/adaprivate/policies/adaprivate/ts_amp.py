@@ -54,4 +54,7 @@ class AdaPrivateTSAmpSettings(AdaPrivateTSAdaptiveSettings):
         return dataclasses.replace(super().plan, sampling_exact=self.centre in (0, 1))
 
 
-EXAMPLES = (AdaPrivateTSAmpSettings(dimension=4, rounds=60, batch_size=10),)
+EXAMPLES = (
+    AdaPrivateTSAmpSettings(dimension=4, rounds=60, batch_size=10),
+    AdaPrivateTSAmpSettings(dimension=3, rounds=50, batch_size=10, sampling_rate=1.0),
+)

@@ -2,7 +2,7 @@
 
 Paper: Azize & Basu 2022, AdaP-UCB.
 Guarantee: epsilon | event, replace one reward, by docs/privacy.md "Finite arms".
-Deviates: nothing.
+Deviates: with exact noise rewards are rounded to bits at random, and sums get discrete Laplace noise, not Laplace noise.
 """
 
 from __future__ import annotations

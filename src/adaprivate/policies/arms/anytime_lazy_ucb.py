@@ -3,6 +3,7 @@
 Paper: Hu, Huang & Mehta 2021, Anytime-Lazy-UCB.
 Guarantee: epsilon | event, replace one reward, by docs/privacy.md "Finite arms".
 Deviates: reconstructed from Hu & Hegde 2022; the constant 4 (natural logarithm) is the one whose regrets match their plots.
+    With exact noise rewards are rounded to bits at random, and sums get discrete Laplace noise instead of Laplace noise.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import numpy as np
 from adaprivate import check, privacy
 from adaprivate.check import Floats
 from adaprivate.compiled import Record, Streams, kernel, normal, record, uniform
-from adaprivate.mechanisms.plan import SimulationPlan
+from adaprivate.mechanisms.plan import Plan, SimulationPlan
 from adaprivate.policies.core.settings import PolicySettings
 from adaprivate.policies.core.tables import laplace_tables
 
@@ -106,7 +106,7 @@ class PureArmSettings(ArmSettings):
         return laplace_tables(seeds, self.releases, self.noise_scale)
 
     @cached_property
-    def plan(self) -> SimulationPlan:
+    def plan(self) -> Plan:
         """Pure differential privacy of the value of a reward."""
         nominal = None if math.isclose(self.true_epsilon, self.epsilon, rel_tol=1e-12) else self.epsilon
         paid = privacy.PurePrice(self.true_epsilon)

@@ -2,7 +2,9 @@
 
 Paper: Sajed & Sheffet 2019, Algorithm 2 (DP-SE).
 Guarantee: epsilon | event, replace one reward, by docs/privacy.md "Finite arms".
-Deviates: arms take turns within an epoch, and the last epoch ends with the run; beta is 1 / T.
+Deviates: arms take turns within an epoch, and the last epoch ends with the run; beta is 1 / T. An arm's mean
+    is released at its last pull of the epoch, and used when all are. With exact noise rewards are rounded to bits at
+    random, and their sums get discrete Laplace noise, P(z) ~ e^(-epsilon |z|), in place of Laplace noise.
 """
 
 from __future__ import annotations
@@ -15,24 +17,22 @@ import numpy as np
 
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, kernel, record
-from adaprivate.policies.arms.base import PureArmSettings, arm_of
-from adaprivate.policies.core.dispatch import selects, updates
+from adaprivate.policies.arms.base import arm_of, arm_records
+from adaprivate.policies.arms.blocks import PureBlockedSettings
+from adaprivate.policies.core.dispatch import counts, reads, selects
 
 
 class EliminationState(NamedTuple):
-    """The arms that are left, and what this epoch has seen of them."""
+    """The arms that are left, and what was released of them: public."""
 
-    total: Floats
-    """The sum of each arm's rewards in this epoch: private."""
-    mean: Floats
-    """The mean of each arm as last released."""
     order: Integers
     """The arms left, in order; what is beyond their number means nothing."""
-    noise: Floats
-    """The simulated noise of each release, on the sum (epochs, N)."""
+    arms: Record
+    """Of each arm: its ``mean`` as last released, its ``pulls`` in this epoch, and whether it is ``left``."""
     scalars: Record
-    """``epsilon``; ``beta``, the failure probability; ``left``, arms left; the ``epoch``, its ``quota`` of pulls of each,
-    and the rounds of it that are ``done``."""
+    """``epsilon``; ``beta``, the failure probability; ``left``, arms left; the ``epoch``, its ``quota`` of pulls of each
+    (``share``, 1 over it), the rounds of it that are ``done`` and the arms whose mean was ``told``; the ``block`` of the
+    last round, whether it ``closes``, and all ``releases``."""
 
 
 @kernel
@@ -50,39 +50,53 @@ def _select(state: EliminationState, candidates: Floats, rng: Streams) -> int:
     return int(state.order[s.done % s.left])
 
 
-@updates.of(EliminationState)
-def _update(state: EliminationState, features: Floats, reward: float, rng: Streams) -> None:
-    s, total, mean, order = state.scalars[0], state.total, state.mean, state.order
-    if s.left == 1:
+@counts.of(EliminationState)
+def _counted(state: EliminationState, features: Floats) -> None:
+    s, arm = state.scalars[0], arm_of(features)
+    a = state.arms[arm]
+    s.block = -1
+    s.closes = False
+    if s.left == 1 or not a.left or a.pulls == s.quota:  # nothing more is asked of this arm
         return
-    total[arm_of(features)] += reward
+    a.pulls += 1
     s.done += 1
+    s.block = arm
+    s.closes = a.pulls == s.quota
+
+
+@reads.of(EliminationState)
+def _read(state: EliminationState, released: Floats) -> None:
+    s, arms, order = state.scalars[0], state.arms, state.order
     left, size = s.left, s.quota
-    if s.done < left * size:
+    arms[s.block].mean = released[0] * s.share
+    s.releases += 1
+    s.told += 1
+    if s.told < left:
         return
     epoch = float(s.epoch)
     top = -np.inf
     for place in range(left):
-        arm = order[place]
-        mean[arm] = (total[arm] + state.noise[s.epoch - 1, arm]) / size
-        total[arm] = 0.0
-        top = max(top, mean[arm])
+        top = max(top, arms[order[place]].mean)
     width = math.sqrt(math.log(8.0 * left * epoch * epoch / s.beta) / (2.0 * size))
     width += math.log(4.0 * left * epoch * epoch / s.beta) / (size * s.epsilon)
     kept = 0
     for place in range(left):
         arm = order[place]
-        if top - mean[arm] <= 2.0 * width:
+        arms[arm].pulls = 0
+        arms[arm].left = top - arms[arm].mean <= 2.0 * width
+        if arms[arm].left:
             order[kept] = arm
             kept += 1
     s.left = kept
     s.epoch += 1
     s.done = 0
+    s.told = 0
     s.quota = int(min(quota(float(kept), epoch + 1.0, s.epsilon, s.beta), 1e15))
+    s.share = 1.0 / s.quota
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPSESettings(PureArmSettings):
+class DPSESettings(PureBlockedSettings):
     """Pulls all arms left equally often, releases their means once, drops those that are clearly worse."""
 
     name: ClassVar[str] = "dp-se"
@@ -92,18 +106,23 @@ class DPSESettings(PureArmSettings):
         """The first epoch."""
         return int(min(self.rounds, self.dimension * quota(self.dimension, 1.0, self.epsilon, 1 / self.rounds)))
 
-    def released(self, state: EliminationState) -> Floats:
-        return state.mean
-
-    def start(self, noise: Floats) -> EliminationState:
-        """The state before the first round."""
+    def learner(self) -> EliminationState:
         first = int(min(quota(float(self.dimension), 1.0, self.epsilon, 1 / self.rounds), 1e15))
-        return self.blank(
-            EliminationState,
+        return EliminationState(
             order=np.arange(self.dimension, dtype=np.int64),
-            noise=noise,
+            arms=arm_records(self.dimension, mean=0.0, pulls=0, left=True),
             scalars=record(
-                epsilon=float(self.epsilon), beta=1 / self.rounds, left=int(self.dimension), epoch=1, quota=first, done=0
+                epsilon=float(self.epsilon),
+                beta=1 / self.rounds,
+                left=int(self.dimension),
+                epoch=1,
+                quota=first,
+                share=1 / first,
+                done=0,
+                told=0,
+                block=-1,
+                closes=False,
+                releases=0,
             ),
         )
 

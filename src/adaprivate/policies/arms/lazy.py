@@ -16,9 +16,10 @@ import numpy as np
 
 from adaprivate import check
 from adaprivate.check import Floats
-from adaprivate.compiled import Record, Streams, kernel, record, uniform
-from adaprivate.policies.arms.base import ArmSettings, PureArmSettings, arm_of, arm_records, beta, clipped
-from adaprivate.policies.core.dispatch import selects, updates
+from adaprivate.compiled import Record, Streams, kernel, record
+from adaprivate.policies.arms.base import arm_of, arm_records, beta, clipped
+from adaprivate.policies.arms.blocks import BlockedSettings, PureBlockedSettings
+from adaprivate.policies.core.dispatch import counts, reads, selects
 
 
 class Rule(IntEnum):
@@ -32,18 +33,15 @@ class Rule(IntEnum):
 
 
 class LazyState(NamedTuple):
-    """The newest released mean of each arm, and the rewards that wait for the next."""
+    """The newest released mean of each arm, and how many rewards wait for the next: public."""
 
-    buffer: Floats
-    """The sum of each arm's rewards that wait: private."""
     arms: Record
-    """Of each arm: its released ``mean`` and the ``samples`` behind it; rewards ``waiting``, and the ``size`` at which they
-    are released; all ``pulls``; ``releases`` made."""
-    noise: Floats
-    """The simulated noise of each release, on the sum (releases, N)."""
+    """Of each arm: its released ``mean`` and the ``samples`` behind it; how many rewards are ``waiting``, and the
+    ``size`` at which they are released; all ``pulls``."""
     scalars: Record
     """The ``rule``; the ``constant`` of its index; its ``budget``, epsilon or rho; whether it ``holds`` an arm until its
-    buffer is full, and the arm ``held``, or -1; ``round``, rounds seen."""
+    buffer is full, and the arm ``held``, or -1; ``round``, rounds seen; the ``block`` of the last of them, whether it
+    ``closes``, and all ``releases``."""
 
 
 @kernel
@@ -98,28 +96,31 @@ def _select(state: LazyState, candidates: Floats, rng: Streams) -> int:
     return best
 
 
-@updates.of(LazyState)
-def _update(state: LazyState, features: Floats, reward: float, rng: Streams) -> None:
+@counts.of(LazyState)
+def _counted(state: LazyState, features: Floats) -> None:
     s, arm = state.scalars[0], arm_of(features)
     a = state.arms[arm]
-    if 0.0 < reward < 1.0 and s.rule == Rule.LAZY_TS:
-        reward = 1.0 if uniform(rng, 1) < reward else 0.0
-    state.buffer[arm] += reward
     s.round += 1
     a.pulls += 1
     a.waiting += 1
-    if a.waiting == a.size:
-        a.mean = (state.buffer[arm] + state.noise[a.releases, arm]) / a.size
-        a.samples = a.size
-        a.size = a.pulls if s.holds else 2 * a.size
-        a.waiting = 0
-        a.releases += 1
-        state.buffer[arm] = 0.0
-        s.held = -1
+    s.block = arm
+    s.closes = a.waiting == a.size
+
+
+@reads.of(LazyState)
+def _read(state: LazyState, released: Floats) -> None:
+    s = state.scalars[0]
+    a = state.arms[s.block]
+    a.mean = released[0] / a.size
+    a.samples = a.size
+    a.size = a.pulls if s.holds else 2 * a.size
+    a.waiting = 0
+    s.held = -1
+    s.releases += 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class LazySettings(ArmSettings):
+class LazySettings(BlockedSettings):
     """How a lazy policy starts; a policy sets its rule, whether it holds an arm, its constant and its budget."""
 
     rule: ClassVar[Rule]
@@ -130,24 +131,26 @@ class LazySettings(ArmSettings):
         """The constant of the index, and epsilon or rho."""
         raise TypeError("a policy sets its constant and budget")
 
-    def released(self, state: LazyState) -> Floats:
-        return np.asarray(state.arms["mean"])
-
-    def start(self, noise: Floats) -> LazyState:
-        """The state before the first round."""
+    def learner(self) -> LazyState:
         constant, budget = self.index_numbers
-        return self.blank(
-            LazyState,
-            arms=arm_records(self.dimension, mean=0.0, samples=0, waiting=0, size=1, pulls=0, releases=0),
-            noise=noise,
+        return LazyState(
+            arms=arm_records(self.dimension, mean=0.0, samples=0, waiting=0, size=1, pulls=0),
             scalars=record(
-                rule=int(self.rule), constant=float(constant), budget=float(budget), holds=self.holds, held=-1, round=0
+                rule=int(self.rule),
+                constant=float(constant),
+                budget=float(budget),
+                holds=self.holds,
+                held=-1,
+                round=0,
+                block=-1,
+                closes=False,
+                releases=0,
             ),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
-class PureLazySettings(LazySettings, PureArmSettings):
+class PureLazySettings(LazySettings, PureBlockedSettings):
     """A lazy policy with Laplace noise: the constant of its index is a setting, its budget epsilon."""
 
     bonus: float

@@ -3,6 +3,7 @@
 Paper: Hu & Hegde 2022, Lazy-DP-TS.
 Guarantee: epsilon | event, replace one reward, by docs/privacy.md "Finite arms".
 Deviates: natural logarithm (the text says base 2, the curves do not); rewards inside (0, 1) are rounded at random.
+    With exact noise sums of these bits get discrete Laplace noise, P(z) ~ e^(-epsilon |z|), in place of Laplace noise.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ class LazyDPTSSettings(PureLazySettings):
 
     name: ClassVar[str] = "lazy-dp-ts"
     rule: ClassVar[Rule] = Rule.LAZY_TS
+    bits: ClassVar[bool] = True
     bonus: float = 3.0
 
 

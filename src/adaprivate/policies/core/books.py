@@ -43,7 +43,8 @@ class SimulatedSums(NamedTuple):
 
 def simulated_sums(plan: BatchPlan, noise: Floats) -> SimulatedSums:
     """The empty book of this plan, with the noise of one seed."""
-    check.expect(not plan.unit.needs_user, "unit", plan.unit.name, "== event in simulation")
+    plain = not plan.unit.needs_user and plan.unit.scales(plan.dimension) is None
+    check.expect(plain, "unit", plan.unit.name, "== event in simulation")
     batches, size = len(plan.ends), plan.size
     clips = plan.shape is not None and plan.catalogue
     return SimulatedSums(

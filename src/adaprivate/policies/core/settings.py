@@ -37,6 +37,14 @@ def grown(longer: Any, state: Any) -> Any:
     return type(longer)(**kept)
 
 
+def exact_guarantee(settings: Any) -> Guarantee:
+    """What these settings promise with exact noise; refused, with the reason, where they have none."""
+    plan = getattr(settings, "plan", None)
+    check.expect(plan is not None, "source", "Secure()", f"for a policy with exact noise, not {settings.name}")
+    statement: Guarantee = settings.guarantee(exact_noise=True)  # raises where the grid of exact noise would show
+    return statement
+
+
 @dataclass(frozen=True, kw_only=True)
 class PolicySettings:
     """How a policy is described: public, frozen, checked when it is made.
@@ -85,6 +93,13 @@ class PolicySettings:
             raise TypeError(f"{type(self).__name__} does not say what its state has released")
         released: Floats = state.book.released
         return released
+
+    def transcript(self, state: Any) -> Floats:
+        """All numbers that a compiled state has let anyone see, of contexts too where those are protected.
+
+        :mod:`adaprivate.audit` attacks it.
+        """
+        return self.released(state)
 
     def worry(self, learner: Any) -> str | None:
         """What to warn of, the learner having planned on to these settings from this state: public."""

@@ -113,6 +113,12 @@ class ConfidenceSettings(PolicySettings):
         """u + h; of a reward, G + H tells nothing."""
         return state.statistic
 
+    def transcript(self, state: JointState) -> Floats:
+        """V, of which W is a root of the inverse, and u + h."""
+        whitener = np.tril(state.whitener)
+        matrix = np.linalg.inv(whitener.T @ whitener)
+        return np.append(matrix[np.tril_indices(self.dimension)], state.statistic)
+
     def start(self, noise: Floats) -> JointState:
         """The state before the first round, given the start of the noise stream, or the noise of batched releases."""
         d, width, ends, bounds = self.dimension, entries(self.dimension), self.batch_ends, self.bounds()

@@ -225,6 +225,11 @@ class LaplaceTreeSettings(PolicySettings):
         """The noisy b; of a reward, the noisy A tells nothing."""
         return state.total + state.above[0, -self.dimension :]
 
+    def transcript(self, state: LaplaceState) -> Floats:
+        """The noisy A and b."""
+        rows, columns = np.tril_indices(self.dimension)
+        return np.append(state.gram[rows, columns] + state.above[0, : len(rows)], self.released(state))
+
     def start(self, noise: Floats) -> LaplaceState:
         """The state before the first round, given the start of the noise stream."""
         d = self.dimension

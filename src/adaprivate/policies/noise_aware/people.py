@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from adaprivate.check import Floats, Integers
-from adaprivate.compiled import Record, Streams, record
+from adaprivate.compiled import Record, Streams, kernel, record
 from adaprivate.mechanisms.ledger import VECTOR_BITS, WAYS, Ledger, charge, gram, ledger, resized, shares
 from adaprivate.mechanisms.units.ledger import followed
 from adaprivate.policies.core.books import fill_direction, release
@@ -101,22 +101,28 @@ def _visit(state: Peopled, person: int) -> None:
     state.book.scalars[0].person = person
 
 
+@kernel
+def _through(matrix: Floats, diagonal: bool, vector: Floats, out: Floats) -> None:
+    """The vector in other coordinates."""
+    for i in range(vector.shape[0]):
+        total = matrix[i, i] * vector[i]
+        if not diagonal:
+            total = 0.0
+            for j in range(vector.shape[0]):
+                total += matrix[i, j] * vector[j]
+        out[i] = total
+
+
 @updates.of(Peopled)
 def _update(state: Peopled, features: Floats, reward: float, rng: Streams) -> None:
     book, s = state.book, state.book.scalars[0]
     size = book.event.shape[0]
     fill_direction(features, book.catalogue, book.event, book.direction)
-    for i in range(size):
-        total = 0.0
-        for j in range(size):
-            total += book.whitener[i, j] * book.direction[j]
-        book.aim[i] = total
+    _through(book.whitener, book.catalogue.shape[0] == 0, book.direction, book.aim)
     charge(book.ledger, book.gram, book.shares, s.way, s.person, s.batch, book.aim)
     for i in range(size):
-        total = 0.0
-        for j in range(size):
-            total += book.root[i, j] * book.ledger.last[j]
-        state.learner.direction[i] = total * _GRID
+        book.aim[i] = book.ledger.last[i] * _GRID
+    _through(book.root, book.catalogue.shape[0] == 0, book.aim, state.learner.direction)
     counted(state.learner, features)
     for i in range(size):
         book.sums[s.batch, i] += (reward - s.centre) * state.learner.direction[i]

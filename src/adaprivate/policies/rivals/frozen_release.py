@@ -16,7 +16,7 @@ import numpy as np
 from adaprivate import check, privacy
 from adaprivate.check import Floats
 from adaprivate.compiled import kernel, routine
-from adaprivate.mechanisms.plan import SimulationPlan
+from adaprivate.mechanisms.plan import Plan, SimulationPlan
 from adaprivate.policies.core.linear import widen
 from adaprivate.policies.core.settings import PolicySettings
 from adaprivate.privacy import Participation
@@ -110,9 +110,14 @@ class FrozenReleaseSettings(PolicySettings):
         """Whom the noise protects, and what that rests on."""
         return event_conditions(own_schedule=True)
 
+    @property
+    def stated_epsilon(self) -> float | None:
+        """What a published calibration aims at; None where that is what is spent."""
+        return None if self.calibration == "exact" and not self.unsound else self.epsilon
+
     @cached_property
-    def plan(self) -> SimulationPlan:
-        nominal = None if self.calibration == "exact" and not self.unsound else self.epsilon
+    def plan(self) -> Plan:
+        nominal = self.stated_epsilon
         return SimulationPlan(paid=self.price(), reach=self.participation, delta=self.delta, nominal_epsilon=nominal)
 
     def released(self, state: Any) -> Floats:

@@ -5,6 +5,7 @@ Guarantee: (epsilon, delta), local, replace a message's context and reward, by d
 Deviates: near-exact, from the authors' code and a derivation of its constants: sigma = 4 sqrt(2 log(2.5 / delta)) / epsilon
     (the code drops the 2 under the root and has 1.25), the bonus uses |x| in the norm of V^-1, not its square.
     Eigenvalues of the shifted matrix below the shift, improbable by the paper's bound, are raised to it.
+    With exact noise contexts and rewards are truncated to 2^-20 before they are multiplied.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ import numpy as np
 from adaprivate import check, privacy
 from adaprivate.check import Floats
 from adaprivate.compiled import Record, Streams, kernel, record, routine
-from adaprivate.policies.core.dispatch import selects, updates
+from adaprivate.mechanisms.messages import MessagePlan
+from adaprivate.policies.core.dispatch import Split, collects, counts, reads, selects
 from adaprivate.policies.core.linear import most_hopeful, solve
 from adaprivate.policies.core.propensities import certain, propensities_of
 from adaprivate.policies.core.tables import gaussian_tables
@@ -28,7 +30,7 @@ from adaprivate.policies.rivals.frozen_release import FrozenReleaseSettings
 
 
 class LocalState(NamedTuple):
-    """Adds up noisy messages: its sums are what the server sees."""
+    """Adds up noisy messages: what the server sees."""
 
     root: Floats
     """S, with S S' the inverse of the shifted noisy matrix."""
@@ -42,11 +44,20 @@ class LocalState(NamedTuple):
     """Scratch."""
     factor: Floats
     """Room for a Cholesky factor."""
-    noise: Floats
-    """The simulated noise of each message (rounds, d + d (d + 1) / 2)."""
     scalars: Record
-    """``width`` of the bonus; ``alpha``, the factor on the paper's; ``centre``; ``sigma``, the noise's standard deviation;
-    ``spread``: the matrix is shifted by sigma sqrt(messages) times it; ``log_rounds``; ``round``, messages received."""
+    """``width`` of the bonus; ``alpha``, the factor on the paper's; ``sigma``, the noise's standard deviation; ``spread``:
+    the matrix is shifted by sigma sqrt(messages) times it; ``log_rounds``; ``round``, messages received."""
+
+
+class SimulatedMessages(NamedTuple):
+    """Makes people's messages in simulation: protects nobody."""
+
+    noise: Floats
+    """The noise of each message (rounds, d + d (d + 1) / 2)."""
+    released: Floats
+    """The last message."""
+    scalars: Record
+    """The public ``centre``; ``round``, rounds seen."""
 
 
 @selects.of(LocalState)
@@ -92,24 +103,43 @@ def raised_root(matrix: Floats, shift: float, out: Floats) -> None:
             out[i, j] = basis[i, j] / math.sqrt(max(values[j] + 2.0 * shift, shift))
 
 
-@updates.of(LocalState)
-def _update(state: LocalState, features: Floats, reward: float, rng: Streams) -> None:
-    s, gram = state.scalars[0], state.gram
+@collects.of(SimulatedMessages)
+def _collect(book: SimulatedMessages, features: Floats, reward: float, rng: Streams) -> bool:
+    s = book.scalars[0]
     t, d = s.round, features.shape[0]
-    if t >= state.noise.shape[0]:
-        return
+    if t >= book.noise.shape[0]:
+        return False
     weight = reward - s.centre
     place = d
-    for i in range(d):  # what the person sends
-        state.statistic[i] += weight * features[i] + state.noise[t, i]
+    for i in range(d):
+        book.released[i] = weight * features[i] + book.noise[t, i]
         for j in range(i, d):
-            entry = features[i] * features[j] + state.noise[t, place]
+            book.released[place] = features[i] * features[j] + book.noise[t, place]
+            place += 1
+    s.round += 1
+    return True
+
+
+@counts.of(LocalState)
+def _counted(state: LocalState, features: Floats) -> None:
+    return  # contexts are private: nothing is learned but from messages
+
+
+@reads.of(LocalState)
+def _read(state: LocalState, released: Floats) -> None:
+    s, gram = state.scalars[0], state.gram
+    d = gram.shape[0]
+    place = d
+    for i in range(d):
+        state.statistic[i] += released[i]
+        for j in range(i, d):
+            entry = released[place]
             gram[i, j] += entry
             if j > i:
                 gram[j, i] += entry
             place += 1
     s.round += 1
-    n = t + 1.0
+    n = float(s.round)
     shift = s.sigma * math.sqrt(n) * s.spread
     covered = inverse_root(gram, shift, state.factor, state.root)  # no eigenvalue below -shift
     if not covered or not inverse_root(gram, 2.0 * shift, state.factor, state.root):
@@ -163,19 +193,33 @@ class LDPLinUCBSettings(FrozenReleaseSettings):
         """The noise of every message (seeds, rounds, d + d (d + 1) / 2)."""
         return gaussian_tables(seeds, (self.rounds, self.dimension * (self.dimension + 3) // 2), self.sigma)
 
-    def start(self, noise: Floats) -> LocalState:
+    def released(self, state: Split) -> Floats:
+        """The sum of reward x in the messages."""
+        statistic: Floats = state.learner.statistic
+        return statistic
+
+    def transcript(self, state: Split) -> Floats:
+        """The sums of all messages."""
+        return np.append(state.learner.gram[np.tril_indices(self.dimension)], state.learner.statistic)
+
+    def start(self, noise: Floats) -> Split:
         """The state before the first round."""
+        return Split(
+            self.learner(),
+            SimulatedMessages(noise, np.zeros(self.plan.size), record(centre=float(self.centre), round=0)),
+        )
+
+    def learner(self) -> LocalState:
+        """The server before the first message: public."""
         d = self.dimension
         return self.blank(
             LocalState,
             root=self.first_root(),
             gram=np.zeros((d, d)),
             factor=np.zeros((d, d)),
-            noise=noise,
             scalars=record(
                 width=float(self.alpha),
                 alpha=float(self.alpha),
-                centre=float(self.centre),
                 sigma=self.sigma,
                 spread=4 * math.sqrt(d) + 2 * math.log(2 * self.rounds / self.confidence),
                 log_rounds=math.log(self.rounds),
@@ -183,25 +227,28 @@ class LDPLinUCBSettings(FrozenReleaseSettings):
             ),
         )
 
+    @property
+    def attained(self) -> bool:
+        """Whether two messages can be as far apart as the noise is made for."""
+        return self.dimension > 1 and self.centre in (0, 1)
+
     def price(self) -> privacy.Price:
-        return privacy.GaussianPrice(1 / self.noise_multiplier, exact=self.dimension > 1 and self.centre in (0, 1))
+        return privacy.GaussianPrice(1 / self.noise_multiplier, exact=self.attained)
 
     @property
     def participation(self) -> privacy.Participation:
-        return privacy.Participation(
-            "local",
-            "replace",
-            privacy.joint_sensitivity(1.0, "replace"),
-            protects="the context and the reward behind any one message, from the server too",
-            conditions=(
-                "reward-range",
-                "feature-norm",
-                "one-message",
-                "independent-rounds",
-                "own-action-hidden",
-                "secret-noise",
-                "no-replay",
-            ),
+        return privacy.messages()
+
+    @cached_property
+    def plan(self) -> MessagePlan:
+        return MessagePlan(
+            delta=self.delta,
+            nominal_epsilon=self.stated_epsilon,
+            dimension=self.dimension,
+            rounds=self.rounds,
+            noise_multiplier=self.noise_multiplier,
+            centre=self.centre,
+            attained=self.attained,
         )
 
 

@@ -1,0 +1,373 @@
+"""What is attacked: policies as they run, simulated or with exact noise, seen through what they make public alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from adaprivate import check, policies
+from adaprivate.audit.scripts import BY_UNIT, MISSING, Pair, Script, pairs
+from adaprivate.check import Floats, Integers
+from adaprivate.compiled import Streams, borrowed, bound, entry, kernel, streams
+from adaprivate.mechanisms import Secure
+from adaprivate.mechanisms.channels import GAUSSIAN, ChannelPlan
+from adaprivate.mechanisms.plan import Plan, SamplingPlan
+from adaprivate.policies.core import dispatch
+from adaprivate.policies.core.dispatch import select, update
+from adaprivate.policies.core.propensities import choice_probabilities, copied
+from adaprivate.privacy import GaussianPrice, Guarantee, Price
+from adaprivate.purposes import Purpose
+from adaprivate.runtime.learner import choose, learn
+from adaprivate.runtime.policy import Policy
+
+ROUNDS, BATCH, DIMENSION = 12, 3, 2
+"""Settings are as short as this, unless more is needed to see a release."""
+LONGEST = 4000
+FEW = 12
+"""So many rounds are played one by one, more in a compiled stretch."""
+MOST_MOMENTS = 40
+
+
+class Transcripts(NamedTuple):
+    """What many runs of a script showed: numbers released (n, p) and actions (n, T), -1 where they are hidden."""
+
+    numbers: Floats
+    actions: Integers
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is said of a target: (epsilon, delta), and mu-GDP where that is said; ``curve`` if the whole curve is known."""
+
+    epsilon: float
+    delta: float
+    mu: float | None
+    gaussian: bool
+    """Whether what is claimed is Gaussian noise: epsilon then follows from mu."""
+    curve: Price | None = None
+
+    @classmethod
+    def of(cls, guarantee: Guarantee, plan: Plan | None, *, exact_noise: bool = False) -> Claim:
+        """The claim that a guarantee makes, of one channel alone where there is only that one."""
+        if isinstance(plan, ChannelPlan) and plan.channels == (GAUSSIAN,):
+            own = GaussianPrice(1 / plan.noise_multiplier)
+            return cls(guarantee.epsilon, guarantee.delta, own.mu, True, own)
+        price = None if plan is None else plan.price(exact_noise=exact_noise)
+        return cls(guarantee.epsilon, guarantee.delta, guarantee.mu, isinstance(price, GaussianPrice), price)
+
+
+class Target(ABC):
+    """Something that plays scripts and claims to be private."""
+
+    name: str
+    claim: Claim
+    exact: ClassVar[bool] = False
+
+    @abstractmethod
+    def pairs(self) -> list[Pair]:
+        """Neighbours to choose from."""
+
+    @abstractmethod
+    def play(self, script: Script, seeds: Iterable[int]) -> Transcripts:
+        """The transcripts of this script, one run for each seed (which exact noise does not heed)."""
+
+    def expected(self, script: Script, actions: Integers) -> Floats | None:
+        """What would have been released without noise, had these actions been taken (n, p); None if nobody knows."""
+        return None
+
+    def choice_loss(self, one: Script, two: Script, actions: Integers) -> Floats | None:
+        """The log-likelihood ratio of the actions alone (n,), where choices are the noise; else None."""
+        return None
+
+    scales: Floats | None = None
+    """The standard deviation of floating-point noise in each released number, if some were used; None: not asked."""
+
+
+class _Noise(NamedTuple):
+    """The table of noise that settings have for a seed; None: of zeros, which streams of noise read as zeros too."""
+
+    seed: int | None
+
+    def __call__(self, settings: Any) -> Floats:
+        table: Floats = settings.noise_tables([self.seed or 0])[0]
+        return np.zeros_like(table) if self.seed is None else table
+
+
+if hasattr(dispatch, "visit"):  # policies that protect people are told whose round it is
+    visit = dispatch.visit
+else:
+
+    @kernel
+    def visit(state: Any, person: int) -> None:
+        """Nobody asks."""
+
+
+@entry
+def _stretch(
+    state: Any, offers: Floats, rewards: Floats, visitors: Integers, rng: Streams, actions: Integers, first: int, last: int
+) -> None:
+    """Play the rounds from ``first`` up to ``last``; actions that are -1 are chosen and filled in, others are taken."""
+    policy, words = borrowed(state), borrowed(rng)
+    for t in range(first, last):
+        chosen = select(policy, borrowed(offers[t]), words)
+        if actions[t] < 0:
+            actions[t] = chosen
+        visit(policy, visitors[t])
+        update(policy, borrowed(offers[t, actions[t]]), rewards[t], words)
+
+
+def small_settings(name: str, values: dict[str, Any]) -> Any:
+    """Short settings of a policy, from its own example; ``values`` are kept."""
+    example = policies.examples(name)[0]
+    known = {field.name for field in dataclasses.fields(example)}
+    check.known(values, sorted(known), name)
+    short = {"dimension": DIMENSION, "rounds": ROUNDS, "batch_size": BATCH}
+    wanted = {key: value for key, value in short.items() if key in known} | values
+    if "batch_size" in wanted and wanted["batch_size"] is not None and "batch_size" not in values:
+        wanted["batch_size"] = min(wanted["batch_size"], wanted["rounds"])
+    return dataclasses.replace(example, **wanted)
+
+
+class PolicyTarget(Target):
+    """A policy with simulated noise, in compiled code."""
+
+    def __init__(self, settings: Any, neighbour: str | None = None, claim: Claim | None = None) -> None:
+        guarantee = settings.guarantee(exact_noise=self.exact) if claim is None else None
+        if claim is None:
+            check.expect(guarantee is not None, "policy", settings.name, "to be a private one: this one claims nothing")
+            plan = getattr(settings, "plan", None)
+            claim = Claim.of(guarantee, plan, exact_noise=self.exact)  # type: ignore[arg-type]
+        unit = guarantee.unit if guarantee is not None else "event"
+        self.settings, self.name, self.claim = settings, settings.name, claim
+        self.neighbour = neighbour or BY_UNIT[unit]
+        self.people = unit == "user"
+        self._plans: dict[Any, Any] = {}
+        self._compiled: dict[Any, Any] = {}
+        self._silent: dict[bytes, Floats] = {}
+        self._find_moments()
+
+    # --- what is public -----------------------------------------------------------------------------------------------
+
+    def seen(self, settings: Any, state: Any) -> Floats:
+        """What the state has made public beside actions."""
+        return np.array(settings.transcript(state), dtype=np.float64).ravel()
+
+    @property
+    def _sampled(self) -> bool:
+        return bool(getattr(getattr(self.settings, "plan", None), "sampling_rate", 1.0) < 1)
+
+    def pairs(self) -> list[Pair]:
+        found = pairs(self.settings, self.neighbour)
+        quiet = [pair for pair in found if not pair.others]
+        return quiet if self._sampled and quiet else found  # which of the others were taken would hide it
+
+    def _find_moments(self) -> None:
+        """The rounds after which something new may be public, with more rounds if nothing ever is."""
+        if isinstance(getattr(self.settings, "plan", None), SamplingPlan):
+            self.moments: list[int] = []
+            return
+        while True:
+            self.moments = list(range(1, self.settings.rounds + 1))
+            found: set[int] = set()
+            for pair in pairs(self.settings, self.neighbour)[:2]:
+                for script in (pair.one, pair.two):
+                    numbers = PolicyTarget.play(self, script, range(8)).numbers.reshape(8, len(self.moments), -1)
+                    before = np.concatenate([numbers[:1, :1].repeat(8, axis=0), numbers[:, :-1]], axis=1)
+                    found |= {int(t) + 1 for t in np.flatnonzero((numbers != before).any(axis=(0, 2)))}
+            self.moments = sorted(found)[:MOST_MOMENTS]
+            if found or self.settings.rounds * 4 > LONGEST:
+                return
+            self.settings = dataclasses.replace(self.settings, rounds=self.settings.rounds * 4)
+
+    # --- playing ------------------------------------------------------------------------------------------------------
+
+    def _reward(self, reward: float) -> float:
+        return float(self.settings.missing) if math.isnan(reward) else float(reward)
+
+    def play(self, script: Script, seeds: Iterable[int]) -> Transcripts:
+        seeds = list(seeds)
+        tables = self.settings.noise_tables(seeds)
+        actions = np.full((len(seeds), script.rounds), -1, dtype=np.int64)
+        rows = []
+        for n, seed in enumerate(seeds):
+            rng = streams(seed, Purpose.EXPLORATION, Purpose.CHOICE)
+            rows.append(self._shown(script, self.settings.start(tables[n]), _Noise(seed), rng, actions[n]))
+        actions[:, list(script.hidden)] = -1
+        return Transcripts(np.array(rows).reshape(len(seeds), -1), actions)
+
+    def _shown(self, script: Script, state: Any, noise: _Noise, rng: Streams, actions: Integers) -> Floats:
+        """What a run shows after each moment. Actions that are -1 are chosen and filled in, others are taken."""
+        settings, done = self.settings, 0
+        shown: list[Floats] = []
+        offers, rewards = script.candidates, np.where(np.isnan(script.rewards), self.settings.missing, script.rewards)
+        for moment in [*self.moments, script.rounds]:
+            while done < moment:
+                planned = getattr(settings, "planned", script.rounds)
+                if planned == done:
+                    longer = self._longer(settings, state)
+                    state, settings = longer.carried(longer.start(noise(longer)), state), longer
+                    continue
+                until = min(moment, planned)
+                if self.people or until - done > FEW:
+                    visitors = np.array(script.visitors)
+                    self._bound(_stretch, state, offers, rewards, visitors, rng, actions, done, until)
+                else:
+                    self._rounds(state, offers, rewards, rng, actions, done, until)
+                done = until
+            if len(shown) < len(self.moments):
+                shown.append(self.seen(settings, state))
+        return np.concatenate(shown) if shown else np.zeros(0)
+
+    def _rounds(
+        self, state: Any, offers: Floats, rewards: Floats, rng: Streams, actions: Integers, first: int, last: int
+    ) -> None:
+        """A few rounds by what is compiled anyway, for policies in use."""
+        action = np.zeros(1, dtype=np.int64)
+        for t in range(first, last):
+            self._bound(choose, state, offers[t : t + 1], rng, action)
+            if actions[t] < 0:
+                actions[t] = action[0]
+            self._bound(learn, state, offers[t, actions[t]], rewards[t], rng)
+
+    def _bound(self, function: Any, state: Any, *arguments: Any) -> None:
+        """Call compiled code; its types are looked up once."""
+        key = function, type(state)
+        if key not in self._compiled:
+            self._compiled[key] = bound(function, state, *arguments)
+        self._compiled[key](state, *arguments)
+
+    def _longer(self, settings: Any, state: Any) -> Any:
+        """What goes on after the rounds planned; the same for the same offers, where those decide."""
+        offers = getattr(state.learner, "offers", None)
+        if offers is None or not offers.size:
+            return settings.extended(state.learner)
+        key = settings, offers.tobytes(), state.learner.offered_in.tobytes()
+        if key not in self._plans:
+            self._plans[key] = settings.extended(state.learner)
+        return self._plans[key]
+
+    # --- what the attacker can work out by himself --------------------------------------------------------------------
+
+    def expected(self, script: Script, actions: Integers) -> Floats | None:
+        if not self.moments or self._sampled:
+            return None
+        key = script.rewards.tobytes() + script.candidates.tobytes()
+        rows = []
+        for taken in np.maximum(actions, 0):
+            known = key + taken.tobytes()
+            if known not in self._silent:
+                if len(self._silent) > 50_000:
+                    self._silent.clear()
+                self._silent[known] = self._replayed(script, taken)
+            rows.append(self._silent[known])
+        return np.array(rows)
+
+    @cached_property
+    def _quiet(self) -> Any:
+        return self.settings.start(_Noise(None)(self.settings))
+
+    def _replayed(self, script: Script, actions: Integers) -> Floats:
+        """The releases of a run without noise in which these actions were taken."""
+        rng = streams(0, Purpose.EXPLORATION, Purpose.CHOICE)
+        return self._shown(script, copied(self._quiet), _Noise(None), rng, actions.copy())
+
+    def choice_loss(self, one: Script, two: Script, actions: Integers) -> Floats | None:
+        if not isinstance(getattr(self.settings, "plan", None), SamplingPlan):
+            return None
+        known: dict[tuple[int, bytes], Floats] = {}
+
+        def log_odds(which: int, script: Script, taken: Integers) -> float:
+            total, state, at = 0.0, None, 0
+            rng = streams(0, Purpose.EXPLORATION, Purpose.CHOICE)
+            for t in range(script.rounds):
+                key = (which, taken[:t].tobytes())
+                if key not in known:
+                    if state is None:
+                        state, at = copied(self._quiet), 0
+                    for past in range(at, t):
+                        features = script.candidates[past, taken[past]].copy()
+                        learn(state, features, self._reward(script.rewards[past]), -1, rng)
+                    at = t
+                    found = choice_probabilities(state, script.candidates[t][None].copy(), draws=256)
+                    known[key] = np.log(np.maximum(found.probability[0], 1e-12))
+                total += float(known[key][taken[t]])
+            return total
+
+        return np.array([log_odds(1, two, taken) - log_odds(0, one, taken) for taken in actions])
+
+
+class ExactTarget(PolicyTarget):
+    """A policy object with exact noise from the operating system, driven from outside."""
+
+    exact = True
+    _looked_up: dict[str, Any] = {}  # noqa: RUF012  # replaced, never changed
+
+    def play(self, script: Script, seeds: Iterable[int]) -> Transcripts:
+        rows, taken = [], []
+        for _ in seeds:
+            numbers, chosen = self._lived(script)
+            rows.append(numbers)
+            taken.append(chosen)
+        actions = np.array(taken)
+        actions[:, list(script.hidden)] = -1
+        return Transcripts(np.array(rows), actions)
+
+    @cached_property
+    def _size(self) -> int:
+        return max(1, self.seen(self.settings, self._quiet).size)
+
+    def _lived(self, script: Script) -> tuple[Floats, list[int]]:
+        policy = Policy(self.settings, source=Secure())
+        shown, actions, last = [], [], np.zeros(self._size)
+        learner = policy.learner
+        vars(learner).update(self._looked_up)  # else every run would find out types again
+        reading = learner.read
+
+        def read(release: Any) -> None:
+            last[: len(release.values)] = release.values
+            reading(release)
+
+        vars(learner)["read"] = read
+        moments = set(self.moments)
+        for t in range(script.rounds):
+            whose: dict[str, Any] = {"user": str(script.visitors[t])} if self.people else {}
+            decision = policy.decide(script.candidates[t], **whose)
+            reward = script.rewards[t]
+            policy.learn(decision, None if math.isnan(reward) else float(reward))
+            policy.advance()
+            actions.append(decision.action)
+            if t + 1 in moments:
+                shown.append(np.append(last, policy.version))
+        self._looked_up = {name: vars(learner)[name] for name in ("_choose", "_counted")}
+        return np.concatenate(shown) if shown else np.zeros(0), actions
+
+    def expected(self, script: Script, actions: Integers) -> Floats | None:
+        found = super().expected(script, actions)
+        if found is None:
+            return None
+        by_moment = found.reshape(len(found), len(self.moments), -1)
+        versions = np.zeros((len(found), len(self.moments), 1))
+        return np.concatenate([by_moment, versions], axis=2).reshape(len(found), -1)
+
+
+def policy_target(
+    name: str, values: dict[str, Any], *, neighbour: str | None = None, exact_noise: bool = False
+) -> PolicyTarget:
+    """The policy of this name on short settings, ready to be attacked."""
+    kind = ExactTarget if exact_noise else PolicyTarget
+    settings = small_settings(name, values)
+    if neighbour == MISSING:
+        check.expect(not math.isnan(settings.missing), "missing", settings.missing, "to be a number")
+    return kind(settings, neighbour)
+
+
+def names(chosen: Sequence[str] | None = None) -> list[str]:
+    """The private policies among these, or of all."""
+    return [name for name in chosen or policies.names() if policies.settings_class(name).private]

@@ -1,0 +1,161 @@
+"""Is a policy as private as it says? Attacks on what it shows."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from adaprivate import check
+from adaprivate.check import InputError
+from adaprivate.cli.terminal import Json, parsed, print_json, progress, show
+
+
+class Neighbour(enum.StrEnum):
+    """What differs between neighbours."""
+
+    reward = "reward"
+    missing = "missing"
+    user = "user"
+    context = "context"
+
+
+def audit(
+    policy: Annotated[str | None, typer.Option(help="The policy to attack.")] = None,
+    epsilon: Annotated[float, typer.Option(help="The privacy loss that it is to claim.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="The probability of exceeding it.")] = 1e-5,
+    trials: Annotated[
+        int | None, typer.Option(help="Runs (default: 10000, with exact noise 4000); with --one-run, canaries (5000).")
+    ] = None,
+    one_run: Annotated[bool, typer.Option("--one-run", help="Many canaries in a single run: quick, and looser.")] = False,
+    exact_noise: Annotated[
+        bool, typer.Option("--exact-noise", help="Attack the policy as it runs on real people's data.")
+    ] = False,
+    neighbour: Annotated[
+        Neighbour | None, typer.Option(help="What differs between neighbours (default: what the guarantee protects).")
+    ] = None,
+    option: Annotated[list[str] | None, typer.Option(help="A setting of the policy, key=value; repeatable.")] = None,
+    confidence: Annotated[float, typer.Option(help="Of both bounds together.")] = 0.999,
+    seed: Annotated[int, typer.Option(help="Another seed, other runs.")] = 1,
+    gallery: Annotated[
+        bool, typer.Option("--gallery", help="Broken mechanisms instead, each beside its sound twin.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Folder for an HTML report.")] = None,
+    json: Json = False,
+) -> None:
+    """Attack everything a policy shows, for lower bounds on epsilon and mu. Exit code 1 if it shows more than it claims."""
+    if gallery:
+        if policy is not None or one_run or exact_noise or neighbour is not None:
+            raise InputError("Expected gallery=True to come without a policy and how to attack it.")
+        _gallery(trials, confidence, seed, out, json)
+        return
+    if policy is None:
+        raise InputError("Expected policy=None to be a policy; adaprivate list policies names them.")
+    found, claim = _attacked(
+        policy,
+        parsed(option),
+        epsilon=epsilon,
+        delta=delta,
+        trials=trials,
+        one_run=one_run,
+        exact_noise=exact_noise,
+        neighbour=None if neighbour is None else neighbour.value,
+        confidence=confidence,
+        seed=seed,
+    )
+    row = found.to_dict()
+    curve = row.pop("curve")
+    page = None
+    if out is not None:
+        from adaprivate import report
+        from adaprivate.audit import trade_off_plot
+
+        plot = trade_off_plot(claim, curve) if curve else None
+        page = report.write_audit(out, f"audit-{policy}", about=_summary(row), rows=[row], plot=plot)
+    if json:
+        print_json(row)
+    else:
+        from adaprivate import report
+
+        facts = [f"Neighbours: {row['neighbour']}.", f"Attack: {row['attack']}.", _summary(row)]
+        show(report.audit_table("audit", [row]), *facts, *([f"Report: {page}"] if page else []))
+    if not found.holds:
+        raise typer.Exit(1)
+
+
+def _attacked(
+    policy: str,
+    values: dict[str, Any],
+    *,
+    epsilon: float,
+    delta: float,
+    trials: int | None,
+    one_run: bool,
+    exact_noise: bool,
+    neighbour: str | None,
+    confidence: float,
+    seed: int,
+) -> tuple[Any, Any]:
+    """What the attack found, and the claim."""
+    import warnings
+
+    from adaprivate import policies
+    from adaprivate.audit import audited, audited_in_one_run, policy_target
+
+    known = policies.options(policy)
+    own = {key: value for key, value in (("epsilon", epsilon), ("delta", delta)) if key in known and key not in values}
+    values = {**own, **values}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", check.LittleToLearnWarning)  # a few rounds are meant to be few
+        if one_run:
+            if neighbour not in (None, "reward"):
+                raise InputError(f"Expected neighbour={neighbour!r} == 'reward' with --one-run.")
+            count = 5000 if trials is None else trials
+            done = audited_in_one_run(
+                policy, values, canaries=count, exact_noise=exact_noise, confidence=confidence, seed=seed
+            )
+            return done, None
+        target = policy_target(policy, values, neighbour=neighbour, exact_noise=exact_noise)
+        count = trials if trials is not None else 4000 if exact_noise else 10_000
+        return audited(target, trials=count, confidence=confidence, seed=seed), target.claim
+
+
+def _summary(row: dict[str, Any]) -> str:
+    noise = "exact noise" if row["exact_noise"] else "simulated noise"
+    return (
+        f"{row['trials']} runs with {noise}, {row['seconds']:.1f} s. With confidence {100 * row['confidence']:g} % epsilon "
+        f"at delta {row['delta']:g} is at least {row['measured_epsilon']:.4g} (by counts {row['direct_epsilon']:.4g}) "
+        f"and mu at least {row['measured_mu']:.4g}."
+    )
+
+
+def _gallery(trials: int | None, confidence: float, seed: int, out: Path | None, json: bool) -> None:
+    from adaprivate import report
+    from adaprivate.audit import EXHIBITS, exhibited
+
+    shown, rows = [], []
+    with progress(len(EXHIBITS), "gallery", unit="exhibits", silent=json) as advance:
+        for exhibit in EXHIBITS:
+            found = exhibited(exhibit, confidence=confidence, seed=seed, **({} if trials is None else {"trials": trials}))
+            shown.append(found)
+            for finding, name in ((found.broken, found.name), (found.sound, f"  sound twin of {found.name}")):
+                rows.append({**dataclasses.asdict(finding), "policy": name})
+            advance(1)
+    caught = all(found.caught for found in shown)
+    said = f"{sum(found.caught for found in shown)} of {len(shown)} broken mechanisms caught; no sound twin may be."
+    page = None if out is None else report.write_audit(out, "audit-gallery", about=said, rows=rows)
+    if json:
+        fields = [found.to_dict() for found in shown]
+        for row in fields:
+            for twin in ("broken", "sound"):
+                row[twin].pop("curve")
+        print_json({"caught": caught, "rows": fields})
+    else:
+        show(report.audit_table("gallery", rows), *(f"{found.name}: {found.what}." for found in shown), said)
+        if page:
+            show(f"Report: {page}")
+    if not caught:
+        raise typer.Exit(1)
