@@ -1,5 +1,6 @@
 """A person as the unit: a book keeps everyone within their reach, whatever they do, and says what that costs."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -62,7 +63,8 @@ def test_one_person_moves_releases_by_no_more_than_the_price_pays_for(name, quie
 
 def test_costs_what_the_participation_says():
     made = plan()
-    assert made.participation == privacy.users(1.0, M, "replace")
+    plain = privacy.users(1.0, M, "replace")
+    assert made.participation == dataclasses.replace(plain, conditions=(*plain.conditions, "public-visits"))
     assert made.price().mu == pytest.approx(1 / 3.0)
     assert made.mechanism(made.epochs[0], Secure()).row_std == pytest.approx(3.0 * 2 * math.sqrt(M))
     statement = made.guarantee("any", exact_noise=True)

@@ -37,7 +37,60 @@ PUBLISHED = "tests/evaluate/test_people.py"
 
 JOINT, PAIRS = "mechanisms/units/joint.py", ("tests/mechanisms/test_joint_unit.py",)
 
+PEOPLE, TOLD = "mechanisms/people.py", ("tests/mechanisms/test_people.py",)
+CLIPPING, RIVALS = (
+    "policies/core/clipping.py",
+    (("tests/policies/test_user_rivals.py", "compiled or clipping_moves or k_events"),),
+)
+
 MUTATIONS = [
+    # --- people, by rivals of the ledger --------------------------------------------------------------------------------
+    Mutation(
+        PEOPLE,
+        "s.last = table.visits[place] < s.most",
+        "s.last = table.visits[place] <= s.most",
+        "one visit too many",
+        TOLD,
+    ),
+    Mutation(PLAN, "return self.law.price(self.told)", "return self.law.price()", "a person's rewards priced as one", TOLD),
+    Mutation(
+        BOOK,
+        "            self._told = self.plan.centre\n",
+        "            self._told = reward\n",
+        "a visit beyond the budget told in clear",
+        TOLD,
+    ),
+    Mutation(
+        "mechanisms/laws/randomised_response.py",
+        "        part = math.nextafter(part, 0.0)\n    return part",
+        "        break\n    return part",
+        "parts of a budget that add up to more",
+        TOLD,
+    ),
+    Mutation(
+        CLIPPING, "most = clip * weight_of", "most = 2 * clip * weight_of", "people clipped at twice their reach", RIVALS
+    ),
+    Mutation(
+        CLIPPING,
+        "if not charge(people, open_batch.gram, open_batch.shares,",
+        "if not charge(people, open_batch.gram // 2**30, open_batch.shares,",
+        "batches that people enter not counted",
+        RIVALS,
+    ),
+    Mutation(
+        "policies/adaprivate/ts_user.py",
+        "    if counts_visit(book.counted, s.person):",
+        "    if counts_visit(book.counted, s.person) or True:",
+        "more than k events of a person summed",
+        RIVALS,
+    ),
+    Mutation(
+        "privacy/participation.py",
+        "if attained else min(n, 2 * clip)",
+        "if attained else min(n, clip)",
+        "a replaced person priced as a removed one",
+        RIVALS,
+    ),
     # --- where noise comes from -----------------------------------------------------------------------------------------
     Mutation(
         SAMPLING,

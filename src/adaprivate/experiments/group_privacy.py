@@ -8,7 +8,8 @@ Clipping each person to sqrt(k) per batch (Sec 6.1) with noise sqrt(k) / sqrt(2 
 person can move one batch by twice the clip, and several batches, each with noise of its own. The cells "truly at least"
 are attained by a way to spread k events over batches; the rewards earned so are unsound as published. The sound rows pay
 for the worst spread, or enforce one event per person and batch, which needs k rho instead of k^2 rho. The synthetic world
-has no persons: every row is AdaPrivate-TS with the noise that the rule asks for, and clipping's bias is left out.
+has no persons for these rows: each is AdaPrivate-TS with the noise that the rule asks for, and clipping's bias is left out.
+The rows after them are schemes of `user-level` on the same world with k visits of each person, at a true epsilon of 5.
 
 No deviation is printed; the paper's seeds are taken to spread as ours do.
 """
@@ -20,8 +21,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adaprivate import privacy
-from adaprivate.experiments import Cell, Row
-from adaprivate.experiments._measured import OF_TUNED, beside_linucb
+from adaprivate.experiments import Cell, Row, user_level
+from adaprivate.experiments._measured import OF_TUNED, ROUNDS, beside_linucb
 from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, with_our_spread
 from adaprivate.simulation import mean_sem
 
@@ -30,6 +31,8 @@ SEEDS = PAPER_SEEDS
 EPSILON, DELTA = 5.0, 1e-5
 RHO = privacy.zcdp_rho(EPSILON, DELTA)
 LEVEL, SHARE, TRUE, BUDGET = "% of LinUCB", "learned share, %", "epsilon, truly at least", "rho per event"
+OURS = ("ledger", "ledger, scalar", "group privacy", "first visit", "randomised response, 1", "randomised response, k")
+"""Schemes of `user-level` that keep epsilon for people who really return."""
 worst_change = privacy.clipped_reach
 NAIVE, CLIPPED, SOUND, SPACED = "k^2 rho", "clipped at sqrt k, published", "clipped, sound", "one event a batch"
 
@@ -71,6 +74,17 @@ SETTINGS: list[Mapping[str, Any]] = [
         "options": {"epsilon": privacy.zcdp_epsilon(1 / (2 * sigma(rule, events) ** 2), DELTA)},
     }
     for rule, events in _CASES
+] + [
+    {
+        "row": f"{rule}, k = {events}",
+        "rule": rule,
+        "events": events,
+        "policy": user_level.schemes(events)[rule][0],
+        "options": {**user_level.schemes(events)[rule][1], "epsilon": EPSILON},
+        "world": {"people": ROUNDS // events},
+    }
+    for rule in OURS
+    for events in (5, 10, 20)
 ]
 run = beside_linucb
 
@@ -105,7 +119,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
 
 def plot(rows: Sequence[Row], axes: Any) -> None:
     """Percent of LinUCB against the number of events a person may have, one line for each rule."""
-    for rule in (NAIVE, CLIPPED, SOUND, SPACED):
+    for rule in (NAIVE, CLIPPED, SOUND, SPACED, *OURS):
         ours = [row for row in rows if row["rule"] == rule]
         bars = [2 * (row["percent_sem"] or 0.0) for row in ours]
         style = {"ls": "--"} if rule == CLIPPED else {}

@@ -48,8 +48,8 @@ class ClippedRunningSum(NamedTuple):
 
 
 @visits.of(ClippedRunningSum)
-def _visit(book: ClippedRunningSum, person: int) -> None:
-    book.scalars[0].person = person
+def _visit(state: ClippedRunningSum, person: int) -> None:
+    state.scalars[0].person = person
 
 
 @collects.of(ClippedRunningSum)
