@@ -109,7 +109,7 @@ def test_many_canaries_in_one_run(name, values, least, exact):
 def test_one_run_finds_a_tenth_of_the_noise(monkeypatch):
     whole = BatchPlan.noise_tables
     monkeypatch.setattr(BatchPlan, "noise_tables", lambda self, seeds: 0.1 * whole(self, seeds))
-    found = audited_in_one_run("adaprivate-ts", {"epsilon": 5.0, "calibration": "exact"}, canaries=2000)
+    found = audited_in_one_run("adaprivate-ts", {"epsilon": 5.0, "calibration": "exact"}, canaries=5000)
     assert not found.holds, found
 
 

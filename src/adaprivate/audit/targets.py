@@ -328,12 +328,14 @@ class ExactTarget(PolicyTarget):
         return Transcripts(np.array(rows), actions)
 
     @cached_property
-    def _size(self) -> int:
-        return max(1, self.seen(self.settings, self._quiet).size)
+    def _sizes(self) -> tuple[int, int]:
+        """How long what is seen is in compiled code, and how long a release is at most."""
+        compiled = self.seen(self.settings, self._quiet).size
+        return compiled, max(1, compiled, getattr(self.settings.plan, "size", 0))
 
     def _lived(self, script: Script) -> tuple[Floats, list[int]]:
         policy = Policy(self.settings, source=Secure())
-        shown, actions, last = [], [], np.zeros(self._size)
+        shown, actions, last = [], [], np.zeros(self._sizes[1])
         learner = policy.learner
         vars(learner).update(self._looked_up)  # else every run would find out types again
         reading = learner.read
@@ -358,7 +360,7 @@ class ExactTarget(PolicyTarget):
 
     def expected(self, script: Script, actions: Integers) -> Floats | None:
         found = super().expected(script, actions)
-        if found is None:
+        if found is None or self._sizes[0] != self._sizes[1]:
             return None
         by_moment = found.reshape(len(found), len(self.moments), -1)
         versions = np.zeros((len(found), len(self.moments), 1))
