@@ -138,4 +138,4 @@ def test_what_a_claim_allows():
     gaussian = allowed(Claim(1.0, 1e-5, 0.8, True, GaussianPrice(0.8)), false)
     assert gaussian == pytest.approx(special.ndtr(special.ndtri(false) + 0.8), rel=1e-6)
     pure = allowed(Claim(1.0, 0.0, None, False, PurePrice(1.0)), false)
-    assert pure == pytest.approx(np.minimum(math.e * false, 1 - (1 - false) / math.e), rel=0.02)
+    assert pure == pytest.approx(np.minimum(math.e * false, 1 - (1 - false) / math.e), rel=1e-9)

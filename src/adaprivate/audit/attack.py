@@ -25,6 +25,8 @@ from adaprivate.check import Array, Floats
 
 PILOT = 160
 """Runs, at most, with which each pair of neighbours is tried."""
+PILOT_LUCK = 0.35
+"""What luck may add to a distance seen in so few runs."""
 MOST_ACTIONS = 60
 SPLIT = 0.15
 """The share of runs on which attacks are made, and again of those on which one is chosen."""
@@ -137,6 +139,15 @@ def gaussian_score(runs: Runs) -> Score | None:
     return score
 
 
+def known_distance(runs: Runs) -> float:
+    """How far apart the two are, in standard deviations of the noise seen, by what would be released without it."""
+    known, two = runs
+    if known.if_one is None or known.if_two is None or known.seen.numbers.shape[1] == 0:
+        return 0.0
+    root = _whitener(known.seen.numbers - np.where(two[:, None], known.if_two, known.if_one))
+    return math.sqrt(float((((known.if_two - known.if_one) @ root) ** 2).sum(axis=1).mean()))
+
+
 def laplace_score(runs: Runs) -> Score | None:
     """The likelihood ratio of independent Laplace noise of the scales seen, in what is new in each release."""
     known, two = runs
@@ -247,12 +258,12 @@ def most_telling(target: Target, runs_each: int, seed: int) -> Pair:
         runs = played(target, pair, runs_each, seed)
         first = np.arange(runs_each) < runs_each // 2
         rest = ~first
-        best = 0.0
+        best = known_distance(runs)
         for score in made(target, Runs(runs.known.part(first), runs.two[first])).values():
             values, two = score(runs.known.part(rest)), runs.two[rest]
             gap = abs(values[two].mean() - values[~two].mean())
             spread = math.sqrt((values[two].var() + values[~two].var()) / 2)
-            best = max(best, gap / (spread + 1e-9 * (1 + abs(values).max())))
+            best = max(best, gap / (spread + 1e-9 * (1 + abs(values).max())) - PILOT_LUCK)
         return best
 
     return max(found, key=apart)

@@ -16,7 +16,8 @@ from scipy import special, stats
 from adaprivate.check import Array, Floats
 
 CONFIDENCE = 0.999
-MUST_GAIN = 1.1
+LUCK = 2.0
+"""The best of many thresholds owes something to luck: so many standard errors are taken off."""
 COIN, HIGH, LOW = "coin", "high", "low"
 """How counts are read: all guesses as one coin's; guesses "two" against "one"; guesses "one" against "two"."""
 
@@ -42,11 +43,11 @@ class Counts:
     true: Any
     twos: Any
 
-    def scaled(self, trials: int) -> Counts:
-        """What as many runs, half of each, may be expected to show: a little worse than these, by a standard error."""
+    def scaled(self, trials: int, errors: float) -> Counts:
+        """What as many runs, half of each, may be expected to show: worse than these by so many standard errors."""
         half = trials / 2
-        false = self.false + np.sqrt(self.false * (1 - self.false / self.ones) + 0.25)
-        true = self.true - np.sqrt(self.true * (1 - self.true / self.twos) + 0.25)
+        false = self.false + errors * np.sqrt(self.false * (1 - self.false / self.ones) + 0.25)
+        true = self.true - errors * np.sqrt(self.true * (1 - self.true / self.twos) + 0.25)
         return Counts(half * np.minimum(false / self.ones, 1), half, half * np.maximum(true / self.twos, 0), half)
 
     def rates(self, how: str, alpha: float) -> tuple[Floats, Floats]:
@@ -102,20 +103,19 @@ class Rule:
 def best_rule(scores: Floats, two: Array, trials: int, bound: Callable[[Counts, str], Floats]) -> Rule:
     """The threshold and the reading that promise the largest bound on so many more runs.
 
-    Scores are likelihood ratios or nearly, with 0 in the middle: that is the threshold, unless another promises much more.
+    Scores are likelihood ratios or nearly, with 0 in the middle: that is the threshold, unless another promises more.
     """
     values = np.unique(scores)
     if len(values) > 400:
         values = np.unique(np.quantile(scores, np.linspace(0, 1, 401)))
     thresholds = (values[1:] + values[:-1]) / 2 if len(values) > 1 else values
-    seen = counted(scores, two, thresholds).scaled(trials)
+    seen = counted(scores, two, thresholds).scaled(trials, LUCK)
     found = [(bound(seen, how), how) for how in (COIN, HIGH, LOW)]
     best, how = max(found, key=lambda pair: float(np.max(pair[0])))
     place = int(np.argmax(best))
     chosen = Rule(float(thresholds[place]), how, float(best[place]))
-    plain = bound(counted(scores, two, np.zeros(1)).scaled(trials), COIN)
-    even = Rule(0.0, COIN, float(plain[0]))
-    return chosen if chosen.promise > MUST_GAIN * even.promise else even
+    even = Rule(0.0, COIN, float(bound(counted(scores, two, np.zeros(1)).scaled(trials, 0.0), COIN)[0]))
+    return chosen if chosen.promise > even.promise else even
 
 
 # --- many canaries in one run --------------------------------------------------------------------------------------------

@@ -83,7 +83,7 @@ def pairs(settings: Any, neighbour: str, seed: int = 0) -> list[Pair]:
         return [_person(settings, script, rounds) for rounds in _visits(settings)]
     if neighbour == CONTEXT:
         check.expect(not getattr(settings, "fixed_arms", False), "neighbour", neighbour, "for a policy that has contexts")
-        return [_row(script, place, *change) for place in places[:2] for change in _turns(script.candidates[place, 0])]
+        return [_row(script, place, *change) for place in places[:1] for change in _turns(script.candidates[place, 0])]
     values = [(0.0, 1.0)] if neighbour == REWARD else [(math.nan, 1.0), (math.nan, 0.0)]
     found = []
     quiet = dataclasses.replace(script, rewards=np.zeros(script.rounds))

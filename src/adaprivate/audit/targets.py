@@ -90,14 +90,21 @@ class Target(ABC):
     """The standard deviation of floating-point noise in each released number, if some were used; None: not asked."""
 
 
-class _Noise(NamedTuple):
-    """The table of noise that settings have for a seed; None: of zeros, which streams of noise read as zeros too."""
+class _Noise:
+    """The tables of noise that settings have for these seeds; None: of zeros, which streams of noise read as zeros too."""
 
-    seed: int | None
+    def __init__(self, seeds: list[int] | None) -> None:
+        self.seeds = seeds
+        self._tables: dict[int, tuple[Any, Floats]] = {}
+        """By the settings' identity, and these along with them, so that it stays theirs."""
 
-    def __call__(self, settings: Any) -> Floats:
-        table: Floats = settings.noise_tables([self.seed or 0])[0]
-        return np.zeros_like(table) if self.seed is None else table
+    def of(self, settings: Any, run: int) -> Floats:
+        """The table of this run."""
+        if id(settings) not in self._tables:
+            table = settings.noise_tables([0] if self.seeds is None else self.seeds)
+            self._tables[id(settings)] = settings, np.zeros_like(table) if self.seeds is None else table
+        found: Floats = self._tables[id(settings)][1][run]
+        return found.copy()
 
 
 if hasattr(dispatch, "visit"):  # policies that protect people are told whose round it is
@@ -148,6 +155,7 @@ class PolicyTarget(Target):
         self.settings, self.name, self.claim = settings, settings.name, claim
         self.neighbour = neighbour or BY_UNIT[unit]
         self.people = unit == "user"
+        self._no_noise = _Noise(None)
         self._plans: dict[Any, Any] = {}
         self._compiled: dict[Any, Any] = {}
         self._silent: dict[bytes, Floats] = {}
@@ -193,16 +201,16 @@ class PolicyTarget(Target):
 
     def play(self, script: Script, seeds: Iterable[int]) -> Transcripts:
         seeds = list(seeds)
-        tables = self.settings.noise_tables(seeds)
+        noise = _Noise(seeds)
         actions = np.full((len(seeds), script.rounds), -1, dtype=np.int64)
         rows = []
         for n, seed in enumerate(seeds):
             rng = streams(seed, Purpose.EXPLORATION, Purpose.CHOICE)
-            rows.append(self._shown(script, self.settings.start(tables[n]), _Noise(seed), rng, actions[n]))
+            rows.append(self._shown(script, self.settings.start(noise.of(self.settings, n)), noise, n, rng, actions[n]))
         actions[:, list(script.hidden)] = -1
         return Transcripts(np.array(rows).reshape(len(seeds), -1), actions)
 
-    def _shown(self, script: Script, state: Any, noise: _Noise, rng: Streams, actions: Integers) -> Floats:
+    def _shown(self, script: Script, state: Any, noise: _Noise, run: int, rng: Streams, actions: Integers) -> Floats:
         """What a run shows after each moment. Actions that are -1 are chosen and filled in, others are taken."""
         settings, done = self.settings, 0
         shown: list[Floats] = []
@@ -212,7 +220,7 @@ class PolicyTarget(Target):
                 planned = getattr(settings, "planned", script.rounds)
                 if planned == done:
                     longer = self._longer(settings, state)
-                    state, settings = longer.carried(longer.start(noise(longer)), state), longer
+                    state, settings = longer.carried(longer.start(noise.of(longer, run)), state), longer
                     continue
                 until = min(moment, planned)
                 if self.people or until - done > FEW:
@@ -248,10 +256,10 @@ class PolicyTarget(Target):
         offers = getattr(state.learner, "offers", None)
         if offers is None or not offers.size:
             return settings.extended(state.learner)
-        key = settings, offers.tobytes(), state.learner.offered_in.tobytes()
+        key = id(settings), offers.tobytes(), state.learner.offered_in.tobytes()
         if key not in self._plans:
-            self._plans[key] = settings.extended(state.learner)
-        return self._plans[key]
+            self._plans[key] = settings, settings.extended(state.learner)
+        return self._plans[key][1]
 
     # --- what the attacker can work out by himself --------------------------------------------------------------------
 
@@ -271,12 +279,12 @@ class PolicyTarget(Target):
 
     @cached_property
     def _quiet(self) -> Any:
-        return self.settings.start(_Noise(None)(self.settings))
+        return self.settings.start(self._no_noise.of(self.settings, 0))
 
     def _replayed(self, script: Script, actions: Integers) -> Floats:
         """The releases of a run without noise in which these actions were taken."""
         rng = streams(0, Purpose.EXPLORATION, Purpose.CHOICE)
-        return self._shown(script, copied(self._quiet), _Noise(None), rng, actions.copy())
+        return self._shown(script, copied(self._quiet), self._no_noise, 0, rng, actions.copy())
 
     def choice_loss(self, one: Script, two: Script, actions: Integers) -> Floats | None:
         if not isinstance(getattr(self.settings, "plan", None), SamplingPlan):
@@ -320,12 +328,14 @@ class ExactTarget(PolicyTarget):
         return Transcripts(np.array(rows), actions)
 
     @cached_property
-    def _size(self) -> int:
-        return max(1, self.seen(self.settings, self._quiet).size)
+    def _sizes(self) -> tuple[int, int]:
+        """How long what is seen is in compiled code, and how long a release is at most."""
+        compiled = self.seen(self.settings, self._quiet).size
+        return compiled, max(1, compiled, getattr(self.settings.plan, "size", 0))
 
     def _lived(self, script: Script) -> tuple[Floats, list[int]]:
         policy = Policy(self.settings, source=Secure())
-        shown, actions, last = [], [], np.zeros(self._size)
+        shown, actions, last = [], [], np.zeros(self._sizes[1])
         learner = policy.learner
         vars(learner).update(self._looked_up)  # else every run would find out types again
         reading = learner.read
@@ -350,7 +360,7 @@ class ExactTarget(PolicyTarget):
 
     def expected(self, script: Script, actions: Integers) -> Floats | None:
         found = super().expected(script, actions)
-        if found is None:
+        if found is None or self._sizes[0] != self._sizes[1]:
             return None
         by_moment = found.reshape(len(found), len(self.moments), -1)
         versions = np.zeros((len(found), len(self.moments), 1))

@@ -14,7 +14,7 @@ from adaprivate.check import Floats
 
 def allowed(claim: Claim, false: Floats) -> Floats:
     """The largest share of true positives that the claim allows at these shares of false ones."""
-    levels = np.concatenate([[0.0], np.geomspace(1e-3, max(2 * claim.epsilon, 1e-2), 60)])
+    levels = np.concatenate([[0.0, claim.epsilon], np.geomspace(1e-3, max(2 * claim.epsilon, 1e-2), 60)])
     deltas = [claim.delta if e >= claim.epsilon else 1.0 for e in levels]
     if claim.curve is not None:
         deltas = [min(claim.curve.delta(float(e)), 1.0) for e in levels]

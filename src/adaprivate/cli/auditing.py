@@ -125,8 +125,9 @@ def _attacked(
 
 def _summary(row: dict[str, Any]) -> str:
     noise = "exact noise" if row["exact_noise"] else "simulated noise"
+    runs = "1 run" if row["trials"] == 1 else f"{row['trials']} runs"
     return (
-        f"{row['trials']} runs with {noise}, {row['seconds']:.1f} s. With confidence {100 * row['confidence']:g} % epsilon "
+        f"{runs} with {noise}, {row['seconds']:.1f} s. With confidence {100 * row['confidence']:g} % epsilon "
         f"at delta {row['delta']:g} is at least {row['measured_epsilon']:.4g} (by counts {row['direct_epsilon']:.4g}) "
         f"and mu at least {row['measured_mu']:.4g}."
     )

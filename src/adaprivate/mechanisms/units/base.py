@@ -41,8 +41,6 @@ class Unit(ABC):
     name: ClassVar[str]
     needs_user: ClassVar[bool] = False
     """Whether every event must say whose it is."""
-    attained: ClassVar[bool] = True
-    """Whether a unit can reach as far as it is priced for."""
 
     @property
     @abstractmethod
