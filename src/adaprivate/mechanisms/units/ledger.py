@@ -123,7 +123,6 @@ class UserLedgerUnit(Unit):
 
     name: ClassVar[str] = "user-ledger"
     needs_user: ClassVar[bool] = True
-    attained: ClassVar[bool] = False
     visits: int = 10
     way: str = "directions"
 
@@ -135,6 +134,10 @@ class UserLedgerUnit(Unit):
     def participation(self) -> Participation:
         found = privacy.people()
         return dataclasses.replace(found, conditions=("user-clip", *found.conditions)) if self.way == CLIP else found
+
+    @property
+    def attained(self) -> bool:
+        return False
 
     def collector(self, dimension: int, *, noise: Noise, centre: float, shape: Coordinates | None) -> LedgerSum:
         """For a single batch."""
