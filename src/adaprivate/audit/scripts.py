@@ -106,13 +106,14 @@ def _places(settings: Any) -> list[int]:
 
 
 def _visits(settings: Any) -> list[tuple[int, ...]]:
-    """Rounds of one person: several of one batch, one of each batch, and both."""
+    """Rounds of one person: several of one batch, one of each batch, both, and as many as count."""
     batch = getattr(settings, "batch_size", None) or max(1, settings.rounds // 4)
     rounds = settings.rounds
     several = tuple(range(min(batch, rounds)))
     each = tuple(range(0, rounds, batch))
     early = tuple(range(min(2 * batch, rounds)))
-    return list(dict.fromkeys([several, each, early, (0,)]))
+    counted = tuple(range(min(getattr(settings, "counted_visits", rounds), rounds)))
+    return list(dict.fromkeys([several, each, early, counted, (0,)]))
 
 
 def _person(settings: Any, script: Script, rounds: tuple[int, ...]) -> Pair:

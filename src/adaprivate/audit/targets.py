@@ -15,12 +15,11 @@ import numpy as np
 from adaprivate import check, policies
 from adaprivate.audit.scripts import BY_UNIT, MISSING, Pair, Script, pairs
 from adaprivate.check import Floats, Integers
-from adaprivate.compiled import Streams, borrowed, bound, entry, kernel, streams
+from adaprivate.compiled import Streams, borrowed, bound, entry, streams
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.channels import GAUSSIAN, ChannelPlan
 from adaprivate.mechanisms.plan import Plan, SamplingPlan
-from adaprivate.policies.core import dispatch
-from adaprivate.policies.core.dispatch import select, update
+from adaprivate.policies.core.dispatch import select, update, visit
 from adaprivate.policies.core.propensities import choice_probabilities, copied
 from adaprivate.privacy import GaussianPrice, Guarantee, Price
 from adaprivate.purposes import Purpose
@@ -105,15 +104,6 @@ class _Noise:
             self._tables[id(settings)] = settings, np.zeros_like(table) if self.seeds is None else table
         found: Floats = self._tables[id(settings)][1][run]
         return found.copy()
-
-
-if hasattr(dispatch, "visit"):  # policies that protect people are told whose round it is
-    visit = dispatch.visit
-else:
-
-    @kernel
-    def visit(state: Any, person: int) -> None:
-        """Nobody asks."""
 
 
 @entry
@@ -242,7 +232,7 @@ class PolicyTarget(Target):
             self._bound(choose, state, offers[t : t + 1], rng, action)
             if actions[t] < 0:
                 actions[t] = action[0]
-            self._bound(learn, state, offers[t, actions[t]], rewards[t], rng)
+            self._bound(learn, state, offers[t, actions[t]], rewards[t], -1, rng)
 
     def _bound(self, function: Any, state: Any, *arguments: Any) -> None:
         """Call compiled code; its types are looked up once."""
