@@ -159,6 +159,20 @@ def a_person_in_many_batches(folder):
     assert entered == [True, True, False, False]
 
 
+def a_person_who_comes_too_often(name):
+    """Of five visits two count, and nothing of the others is released or learned."""
+
+    def broken(folder):
+        policy = in_use(settings(name, unit="user", counted_visits=2))
+        for _ in range(5):
+            policy.learn(policy.decide(np.eye(3), user="ann"), 1.0)
+        policy.finish()
+        assert policy.book.people == {"people": 1, "counted": 2, "beyond": 3}
+        assert not policy.book.weigh(5, policy._person("ann"), X).any()
+
+    return broken
+
+
 def features_outside_the_catalogue(folder):
     made = settings("noise-aware-ts", catalogue=CATALOGUE, channel="gaussian", batch_size=5)
     shape = made.plan.sums.shape
@@ -245,6 +259,9 @@ TABLE = {
     "exact-noise": Condition(noise_in_floating_point, lambda: Policy(BATCHED, seed=1).guarantee),
     "user-clip": Condition(a_person_of_many_rewards, of_people),
     "user-batches": Condition(a_person_in_many_batches, of_people),
+    "user-ledger": Condition(a_person_who_comes_too_often("noise-aware")),
+    "user-visits": Condition(a_person_who_comes_too_often("rr-linucb")),
+    "public-visits": Condition(assumed=of_policy("rr-linucb", unit="user")),
     "user-identity": Condition(assumed=of_people),
     "public-preparation": Condition(
         assumed=of_mechanism(
