@@ -22,9 +22,9 @@ from adaprivate.mechanisms.plan import BatchPlan
 from adaprivate.mechanisms.units.joint import GRID, JointUnit
 from adaprivate.policies.core.dispatch import Split
 from adaprivate.policies.core.settings import PolicySettings
+from adaprivate.policies.noise_aware.options import square_strategies
 from adaprivate.policies.noise_aware.private_contexts import PrivateContextsState, simulated_rows
 from adaprivate.policies.noise_aware.rows import MOST_BATCHES, Rows
-from adaprivate.policies.noise_aware.settings import square_strategies
 from adaprivate.policies.noise_aware.starting import INTERCEPT_DEVIATION
 
 
