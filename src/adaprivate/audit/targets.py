@@ -86,6 +86,8 @@ class Target(ABC):
         """The log-likelihood ratio of the actions alone (n,), where choices are the noise; else None."""
         return None
 
+    width: int | None = None
+    """How many numbers are shown at each moment, where old ones are shown again; None: they are all new."""
     scales: Floats | None = None
     """The standard deviation of floating-point noise in each released number, if some were used; None: not asked."""
 
@@ -160,6 +162,7 @@ class PolicyTarget(Target):
         self._compiled: dict[Any, Any] = {}
         self._silent: dict[bytes, Floats] = {}
         self._find_moments()
+        self.width = self._shown_at_once()
 
     # --- what is public -----------------------------------------------------------------------------------------------
 
@@ -170,6 +173,9 @@ class PolicyTarget(Target):
     @property
     def _sampled(self) -> bool:
         return bool(getattr(getattr(self.settings, "plan", None), "sampling_rate", 1.0) < 1)
+
+    def _shown_at_once(self) -> int | None:
+        return self.seen(self.settings, self._quiet).size or None
 
     def pairs(self) -> list[Pair]:
         found = pairs(self.settings, self.neighbour)
@@ -332,6 +338,9 @@ class ExactTarget(PolicyTarget):
         """How long what is seen is in compiled code, and how long a release is at most."""
         compiled = self.seen(self.settings, self._quiet).size
         return compiled, max(1, compiled, getattr(self.settings.plan, "size", 0))
+
+    def _shown_at_once(self) -> int | None:
+        return self._sizes[1] + 1
 
     def _lived(self, script: Script) -> tuple[Floats, list[int]]:
         policy = Policy(self.settings, source=Secure())
