@@ -168,7 +168,8 @@ class PolicyTarget(Target):
 
     def seen(self, settings: Any, state: Any) -> Floats:
         """What the state has made public beside actions."""
-        return np.array(settings.transcript(state), dtype=np.float64).ravel()
+        public = getattr(settings, "transcript", settings.released)  # anyone's settings need not be PolicySettings
+        return np.array(public(state), dtype=np.float64).ravel()
 
     @property
     def _sampled(self) -> bool:
