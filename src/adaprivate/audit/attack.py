@@ -28,6 +28,8 @@ PILOT = 160
 PILOT_LUCK = 0.35
 """What luck may add to a distance seen in so few runs."""
 MOST_ACTIONS = 60
+GRID = 2.0**-24
+"""Numbers of simulated noise are looked at on this grid: their low bits betray them, and protect nobody anyway."""
 SPLIT = 0.15
 """The share of runs on which attacks are made, and again of those on which one is chosen."""
 LEARNED = "learned from numbers and actions"
@@ -107,6 +109,8 @@ def played(target: Target, pair: Pair, count: int, seed: int) -> Runs:
     actions = np.zeros((count, pair.one.rounds), dtype=np.int64)
     for part, mask in parts:
         numbers[mask, : part.numbers.shape[1]], actions[mask] = part.numbers, part.actions
+    if not target.exact and target.scales is None:
+        numbers = np.round(numbers / GRID) * GRID
     seen = Transcripts(numbers, actions)
     expectations = (target.expected(pair.one, actions), target.expected(pair.two, actions))
     return Runs(Known(seen, *expectations, target.choice_loss(pair.one, pair.two, actions)), two)
@@ -148,19 +152,29 @@ def known_distance(runs: Runs) -> float:
     return math.sqrt(float((((known.if_two - known.if_one) @ root) ** 2).sum(axis=1).mean()))
 
 
-def laplace_score(runs: Runs) -> Score | None:
-    """The likelihood ratio of independent Laplace noise of the scales seen, in what is new in each release."""
+def _new(numbers: Floats, width: int | None) -> Array:
+    """Which numbers are not just what they were a moment before, so many numbers earlier."""
+    new = np.ones(numbers.shape, dtype=bool)
+    if width is not None:
+        new[:, width:] = numbers[:, width:] != numbers[:, :-width]
+    return new
+
+
+def new_numbers_score(runs: Runs, width: int | None, *, laplace: bool) -> Score | None:
+    """The likelihood ratio of independent noise, of the size seen, in every number that is new when it is shown."""
     known, two = runs
     if known.if_one is None or known.if_two is None or known.seen.numbers.shape[1] == 0:
         return None
-    residuals = known.seen.numbers - np.where(two[:, None], known.if_two, known.if_one)
-    width = np.maximum(np.abs(residuals).mean(axis=0), 1e-9)
+    new = _new(known.seen.numbers, width)
+    residuals = np.abs(known.seen.numbers - np.where(two[:, None], known.if_two, known.if_one)) * new
+    power = 1 if laplace else 2
+    size = np.maximum((residuals**power).sum(axis=0) / np.maximum(new.sum(axis=0), 1), 1e-9**power)
 
     def score(known: Known) -> Floats:
         one, two = known.expectations
-        apart = np.abs(known.seen.numbers - one) - np.abs(known.seen.numbers - two)
-        moved = np.abs(two - one) > 1e-12
-        return np.asarray((apart / width * moved).sum(axis=1))
+        apart = np.abs(known.seen.numbers - one) ** power - np.abs(known.seen.numbers - two) ** power
+        told = _new(known.seen.numbers, width) & (np.abs(two - one) > 1e-12)
+        return np.round((apart / size * told).sum(axis=1), 9)  # where Laplace noise is flat, ties are ties
 
     return score
 
@@ -237,7 +251,8 @@ def made(target: Target, runs: Runs) -> dict[str, Score]:
     """Every attack that these runs allow to make, by name."""
     found = {
         "Gaussian likelihood ratio": gaussian_score(runs),
-        "Laplace likelihood ratio": laplace_score(runs),
+        "Gaussian likelihood ratio of new numbers": new_numbers_score(runs, target.width, laplace=False),
+        "Laplace likelihood ratio of new numbers": new_numbers_score(runs, target.width, laplace=True),
         "likelihood ratio of choices": choice_score(runs),
         "low bits": low_bits_score(target.scales),
         LEARNED: learned_score(runs),

@@ -85,6 +85,8 @@ class Target(ABC):
         """The log-likelihood ratio of the actions alone (n,), where choices are the noise; else None."""
         return None
 
+    width: int | None = None
+    """How many numbers are shown at each moment, where old ones are shown again; None: they are all new."""
     scales: Floats | None = None
     """The standard deviation of floating-point noise in each released number, if some were used; None: not asked."""
 
@@ -150,16 +152,21 @@ class PolicyTarget(Target):
         self._compiled: dict[Any, Any] = {}
         self._silent: dict[bytes, Floats] = {}
         self._find_moments()
+        self.width = self._shown_at_once()
 
     # --- what is public -----------------------------------------------------------------------------------------------
 
     def seen(self, settings: Any, state: Any) -> Floats:
         """What the state has made public beside actions."""
-        return np.array(settings.transcript(state), dtype=np.float64).ravel()
+        public = getattr(settings, "transcript", settings.released)  # anyone's settings need not be PolicySettings
+        return np.array(public(state), dtype=np.float64).ravel()
 
     @property
     def _sampled(self) -> bool:
         return bool(getattr(getattr(self.settings, "plan", None), "sampling_rate", 1.0) < 1)
+
+    def _shown_at_once(self) -> int | None:
+        return self.seen(self.settings, self._quiet).size or None
 
     def pairs(self) -> list[Pair]:
         found = pairs(self.settings, self.neighbour)
@@ -322,6 +329,9 @@ class ExactTarget(PolicyTarget):
         """How long what is seen is in compiled code, and how long a release is at most."""
         compiled = self.seen(self.settings, self._quiet).size
         return compiled, max(1, compiled, getattr(self.settings.plan, "size", 0))
+
+    def _shown_at_once(self) -> int | None:
+        return self._sizes[1] + 1
 
     def _lived(self, script: Script) -> tuple[Floats, list[int]]:
         policy = Policy(self.settings, source=Secure())
