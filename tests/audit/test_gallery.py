@@ -1,4 +1,4 @@
-"""Every broken mechanism is caught, and no sound twin is: at confidence 0.999 each, seeds fixed; 1 - 1e-6 for exact noise."""
+"""Every broken mechanism is caught, and no sound twin is: confidence 0.999 each, seeds fixed; 1 - 1e-6 for exact noise."""
 
 import numpy as np
 import pytest

@@ -27,6 +27,8 @@ PILOT = 160
 """Runs, at most, with which each pair of neighbours is tried."""
 PILOT_LUCK = 0.35
 """What luck may add to a distance seen in so few runs."""
+SEEDS = 1_000_000
+"""So many runs of a part have seeds of their own."""
 MOST_ACTIONS = 60
 GRID = 2.0**-24
 """Numbers of simulated noise are looked at on this grid: their low bits betray them, and protect nobody anyway."""
@@ -102,7 +104,7 @@ class Runs(NamedTuple):
 def played(target: Target, pair: Pair, count: int, seed: int) -> Runs:
     """So many runs, each of one or of two by a fair coin."""
     two = np.random.default_rng([seed, count, 991]).integers(2, size=count).astype(bool)
-    seeds = np.arange(count) + seed * 1_000_003
+    seeds = np.arange(count) + seed * SEEDS
     parts = [(target.play(s, seeds[mask].tolist()), mask) for s, mask in ((pair.one, ~two), (pair.two, two))]
     (first, _), (second, _) = parts
     numbers = np.zeros((count, max(first.numbers.shape[1], second.numbers.shape[1])))
@@ -174,7 +176,7 @@ def new_numbers_score(runs: Runs, width: int | None, *, laplace: bool) -> Score 
         one, two = known.expectations
         apart = np.abs(known.seen.numbers - one) ** power - np.abs(known.seen.numbers - two) ** power
         told = _new(known.seen.numbers, width) & (np.abs(two - one) > 1e-12)
-        return np.round((apart / size * told).sum(axis=1), 9)  # where Laplace noise is flat, ties are ties
+        return np.asarray(np.round((apart / size * told).sum(axis=1), 9))  # where Laplace noise is flat, ties are ties
 
     return score
 
@@ -286,7 +288,7 @@ def most_telling(target: Target, runs_each: int, seed: int) -> Pair:
 
 def audited(target: Target, *, trials: int, confidence: float = CONFIDENCE, seed: int = 1) -> Finding:
     """Attack a target with so many runs: some to make attacks, some to choose one, most to judge it."""
-    check.whole("trials", trials, at_least=100)
+    check.whole("trials", trials, at_least=100, at_most=SEEDS)
     check.expect(0.5 <= confidence < 1, "confidence", confidence, ">= 0.5 and < 1")
     started = time.perf_counter()
     claim, alpha = target.claim, (1 - confidence) / 2
