@@ -1,7 +1,7 @@
 """What protecting people costs: python benchmarks/people.py [--people 10000000] [--json FILE].
 
-The ledger of so many people, who come evenly and about once, five and ten times: bytes a person, visits counted a second (by
-processor time, compiled), with directions and without; and the whole engine beside single rewards, as ratios of one run.
+The ledger of so many people, who come evenly and about once, five and ten times: bytes a person, visits counted a second
+(by processor time, compiled), with directions and without; and the whole engine beside single rewards, as ratios.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import numpy as np
 
 from adaprivate import environments, mechanisms
 from adaprivate.compiled import entry, normal, streams, uniform
-from adaprivate.mechanisms.ledger import WAYS, charge, gram, ledger, shares
+from adaprivate.mechanisms.ledger import charge, empty_ledger
+from adaprivate.mechanisms.shares import WAYS, gram, shares
 from adaprivate.mechanisms.units.ledger import followed
 from adaprivate.simulation import policy_settings, run_one
 
@@ -64,7 +65,7 @@ def ledgers(people):
     strategy = mechanisms.strategy("sqrt", BATCHES)
     products = gram(followed(strategy.matrix() / strategy.sensitivity()))
     aim, rows = np.zeros(SIZE), []
-    visit_all(ledger(SIZE, 100, 100), products, shares("scalar", 3), 0, 10, 50, streams(0, 1, 2), aim)
+    visit_all(empty_ledger(SIZE, 100, 100), products, shares("scalar", 3), 0, 10, 50, streams(0, 1, 2), aim)
     draw_all(10, 50, streams(0, 1, 2), aim)
     for visits, count in ((1, people), (5, people // 10), (10, people // 10)):
         rounds = visits * count
@@ -72,7 +73,7 @@ def ledgers(people):
         draw_all(count, rounds, streams(1, 1, 2), aim)
         drawing = time.process_time() - started
         for way in ("scalar", "directions"):
-            book = ledger(SIZE, count, rounds)
+            book = empty_ledger(SIZE, count, rounds)
             started = time.process_time()
             visit_all(book, products, shares(way, VISITS), WAYS.index(way), count, rounds, streams(1, 1, 2), aim)
             seconds = time.process_time() - started - drawing

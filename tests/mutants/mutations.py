@@ -750,7 +750,7 @@ MUTATIONS = [
         CHARGED,
     ),
     Mutation(
-        LEDGER,
+        "mechanisms/shares.py",
         "return np.where(products == 0, 0, rounded)",
         "return np.where(np.eye(len(products)) == 0, 0, rounded)",
         "noise of one batch taken for independent of another's",

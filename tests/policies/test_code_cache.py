@@ -234,11 +234,11 @@ choose(state, np.zeros((1, 5, 2)), rng, actions)
 action = int(actions[0])
 choose(foreign.Other(np.zeros((1, 1))), np.zeros((1, 5, 2)), rng, actions)
 other = int(actions[0])
-learn(state, np.zeros(2), 1.0, rng)
+learn(state, np.zeros(2), 1.0, -1, rng)
 learned = state.counts[0, 0]
 state.counts[0, 0] = -9.0
 try:
-    learn(state, np.zeros(2), 1.0, rng)
+    learn(state, np.zeros(2), 1.0, -1, rng)
     failed = ""
 except np.linalg.LinAlgError as error:
     failed = str(error)

@@ -36,7 +36,7 @@ def released_noise(state, rounds):
     """The noise of every release, H's triangle then h, without any data."""
     nothing, rng, rows = np.zeros(len(state.gram)), np.zeros((2, 16), dtype=np.uint64), []
     for _ in range(rounds):
-        learn(state, nothing, 0.5, rng)
+        learn(state, nothing, 0.5, -1, rng)
         rows.append(state.above[0].copy())
     return np.array(rows)
 

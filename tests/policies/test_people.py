@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -69,6 +70,9 @@ def test_numbers_of_people_need_the_key_and_whole_numbers_are_their_texts() -> N
     assert one != other
     assert 0 <= one < 2**63
     assert person_of(7, True, b"", "x") == person_of("7", True, b"", "x") != person_of(8, True, b"", "x")
+    assert person_of(np.int64(7), True, b"", "x") == person_of(7, True, b"", "x")
+    known = UUID(int=5)
+    assert person_of(known, True, b"", "x") == person_of(str(known), True, b"", "x")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -79,13 +83,8 @@ def test_people_are_counted_in_public_and_stay_counted_when_saved(kind: dict[str
     policy = ap.load(tmp_path / "p")
     played(policy, range(70, 90))
     policy.finish()
-    book = policy.state.book if policy.source is None else policy.book
-    seen = book.ledger.scalars[0] if policy.source is None else None
-    counts = (
-        {"people": int(seen["people"]), "counted": int(seen["visits"]), "beyond": int(seen["beyond"])}
-        if seen is not None
-        else policy.book.people
-    )
+    counts = policy.people
+    assert counts is not None
     visits = np.bincount([n * n % 7 for n in range(90)], minlength=7)
     assert counts["people"] == int((visits > 0).sum())
     assert counts["counted"] == int(np.minimum(visits, 10).sum())
@@ -213,3 +212,27 @@ def test_settings_refuse_what_does_not_go_with_people() -> None:
 def test_a_world_without_people_is_refused() -> None:
     with pytest.raises(InputError, match="tell people apart"):
         ap.simulate(["noise-aware"], "synthetic", rounds=50, seeds=1, options={"unit": "user"})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_visits_that_say_nothing_of_any_direction_do_no_harm(kind: dict[str, Any]) -> None:
+    """Features of zeros for whole batches, and code compiled beforehand."""
+    settings = NoiseAwareDefaultSettings(dimension=3, rounds=80, unit="user", batch_size=6, intercept=0.0)
+    for own in (settings, SETTINGS):
+        policy = Policy(own, **kind)
+        policy.warm_up()
+        for number in range(60):
+            offered = np.zeros((4, 3)) if number < 25 else OFFERS[number]
+            policy.learn(policy.decide(offered, user=number % 9), 1.0)
+        policy.finish()
+        assert policy.version > 3
+        assert np.isfinite(policy.state.mean if policy.source else policy.state.learner.mean).all()
+
+
+def test_policies_that_protect_single_rewards_know_no_people() -> None:
+    assert ap.policy("noise-aware", dimension=3, rounds=50, seed=1).people is None
+    told = ap.policy("rr-linucb", dimension=3, rounds=50, seed=1, unit="user", counted_visits=2)
+    for number in range(6):
+        told.learn(told.decide(OFFERS[number], user=number % 2), 1.0)
+    told.finish()
+    assert told.people == {"people": 2, "counted": 4, "beyond": 2}

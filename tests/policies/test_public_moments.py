@@ -9,6 +9,7 @@ from scipy import stats
 from adaprivate import check, policies
 from adaprivate.mechanisms import Secure
 from adaprivate.runtime.policy import Policy
+from adaprivate.testing.suite import whose
 
 EXAMPLES = {name: policies.examples(name) for name in policies.names()}
 CASES = [(e, f"{name}-{i}") for name, found in EXAMPLES.items() for i, e in enumerate(found)]
@@ -35,7 +36,7 @@ def transcript(policy, candidates, comes):
     """Everything public along a run where only some rewards come; all that do are the value of a missing one."""
     seen = []
     for number, offered in enumerate(candidates):
-        decision = policy.decide(offered)
+        decision = policy.decide(offered, **whose(policy.settings, number))
         seen.append((decision.action, decision.version))
         if comes(number):
             policy.learn(decision, policy.settings.missing)
@@ -97,8 +98,8 @@ def test_with_exact_noise_versions_and_rounds_follow_decisions_alone(settings, w
 def test_learning_releases_nothing(settings):
     policy = Policy(settings, seed=0)
     before = None
-    for offered in offers(settings, min(settings.rounds, 30)):
-        decision = policy.decide(offered)
+    for number, offered in enumerate(offers(settings, min(settings.rounds, 30))):
+        decision = policy.decide(offered, **whose(settings, number))
         before = (policy.version, policy.round, str(policy.state))
         policy.learn(decision, 1.0)
         assert (policy.version, policy.round, str(policy.state)) == before
@@ -132,7 +133,7 @@ def test_propensities_are_those_of_the_next_decision(settings, window):
     rewards = np.random.default_rng(2).uniform(size=50)
     for offered, reward in zip(offers(settings, min(settings.rounds, 50)), rewards, strict=False):
         expected = asked.propensities(offered).probability
-        one, two = asked.decide(offered), told.decide(offered)
+        one, two = (policy.decide(offered, **whose(settings, policy.decided)) for policy in (asked, told))
         assert one.propensity is None
         assert one.action == two.action
         assert two.propensity == expected[two.action]

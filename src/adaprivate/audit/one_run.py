@@ -47,6 +47,7 @@ class _Statement(Target):
 def one_run_settings(name: str, values: dict[str, Any], canaries: int) -> Any:
     """Settings with room for so many canaries, each batch's in directions of their own."""
     kind = small_settings(name, {})
+    check.expect(values.get("unit") != "user", "unit", "user", "== 'event' for one run of many canaries, each a person's")
     known = {field.name for field in dataclasses.fields(kind)}
     simple = {"dimension": DIMENSION, "rounds": canaries, "batch_size": DIMENSION, "intercept": 0.0, "noise": "independent"}
     simple |= {"growth": 1.0, "horizon": None}
@@ -105,6 +106,10 @@ def _scores(plan: Any, features: Floats, ends: list[int], values: list[Floats]) 
     return scores
 
 
+def _kind(plan: Any) -> str:
+    return f"channel {plan.channels[0]!r}" if isinstance(plan, ChannelPlan) else type(plan).__name__
+
+
 def guesses_to_make(canaries: int, claim: Claim, alpha: float) -> int:
     """As many as would prove most, were the claim exactly true."""
     rng = np.random.default_rng(canaries)
@@ -157,6 +162,6 @@ def audited_in_one_run(
         mu,
         confidence=confidence,
         trials=1,
-        attack=f"{right} of {guesses} guesses right, in one run",
+        attack=f"{right} of {guesses} guesses right, in one run of {_kind(policy.settings.plan)}",
         seconds=time.perf_counter() - started,
     )

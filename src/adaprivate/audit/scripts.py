@@ -15,6 +15,13 @@ from adaprivate.check import Floats
 REWARD, MISSING, USER, CONTEXT = "reward", "missing", "user", "context"
 NEIGHBOURS = (REWARD, MISSING, USER, CONTEXT)
 BY_UNIT = {"event": REWARD, "user": USER, "joint": CONTEXT, "local": CONTEXT}
+PROMISED = {
+    "event": (REWARD, MISSING),
+    "user": (USER, REWARD, MISSING),
+    "joint": (CONTEXT, REWARD, MISSING),
+    "local": (CONTEXT, REWARD, MISSING),
+}
+"""What may differ by a guarantee for each unit: what it protects, and parts of that."""
 """What differs between neighbours, by the unit that a guarantee protects."""
 CANDIDATES = 2
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from adaprivate import check, policies
-from adaprivate.audit.scripts import BY_UNIT, MISSING, Pair, Script, pairs
+from adaprivate.audit.scripts import BY_UNIT, MISSING, PROMISED, Pair, Script, pairs
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Streams, borrowed, bound, entry, streams
 from adaprivate.mechanisms import Secure
@@ -146,6 +146,9 @@ class PolicyTarget(Target):
         unit = guarantee.unit if guarantee is not None else "event"
         self.settings, self.name, self.claim = settings, settings.name, claim
         self.neighbour = neighbour or BY_UNIT[unit]
+        promised = guarantee is None or self.neighbour in PROMISED[unit]
+        said = f"to be one that the guarantee speaks of: it is {unit}-level, so {' or '.join(PROMISED[unit])}"
+        check.expect(promised, "neighbour", self.neighbour, said)
         self.people = unit == "user"
         self._no_noise = _Noise(None)
         self._plans: dict[Any, Any] = {}

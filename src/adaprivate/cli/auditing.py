@@ -13,6 +13,9 @@ from adaprivate import check
 from adaprivate.check import InputError
 from adaprivate.cli.terminal import Json, parsed, print_json, progress, show
 
+LITTLE = 0.1
+"""Findings of a smaller share of the claim say nothing."""
+
 
 class Neighbour(enum.StrEnum):
     """What differs between neighbours."""
@@ -80,7 +83,7 @@ def audit(
     else:
         from adaprivate import report
 
-        facts = [f"Neighbours: {row['neighbour']}.", f"Attack: {row['attack']}.", _summary(row)]
+        facts = [f"Neighbours: {row['neighbour']}.", f"Attack: {row['attack']}.", _summary(row), *_advice(row)]
         show(report.audit_table("audit", [row]), *facts, *([f"Report: {page}"] if page else []))
     if not found.holds:
         raise typer.Exit(1)
@@ -121,6 +124,15 @@ def _attacked(
         target = policy_target(policy, values, neighbour=neighbour, exact_noise=exact_noise)
         count = trials if trials is not None else 4000 if exact_noise else 10_000
         return audited(target, trials=count, confidence=confidence, seed=seed), target.claim
+
+
+def _advice(row: dict[str, Any]) -> list[str]:
+    """What to make of it, where that is not plain."""
+    if not row["holds"]:
+        return ["More is shown than is claimed: keep it from people's data; --neighbour and --option help to find why."]
+    if row["share"] < LITTLE:
+        return ["So few runs at this epsilon say next to nothing: more --trials, or --epsilon 5, would say more."]
+    return []
 
 
 def _summary(row: dict[str, Any]) -> str:

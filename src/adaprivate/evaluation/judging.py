@@ -63,19 +63,6 @@ class Judgement(NamedTuple):
     """Of a policy that protects people: the people it learned from, their visits that counted, and those beyond: public."""
 
 
-def visits(policy: Policy) -> dict[str, int] | None:
-    """The people that a policy has seen, their visits that counted and those that were beyond: public."""
-    if not getattr(getattr(policy.settings.plan, "unit", None), "needs_user", False):
-        return None
-    if policy.source is not None:
-        return policy.book.people
-    ledger = getattr(getattr(policy.state, "book", None), "ledger", None)
-    if ledger is None:  # simulated sums that keep people in another way do not tell
-        return None
-    s = ledger.scalars[0]
-    return {"people": int(s["people"]), "counted": int(s["visits"]), "beyond": int(s["beyond"])}
-
-
 def judge(
     log: Decisions,
     policy: str,
@@ -134,7 +121,7 @@ def judge(
         sample = sample_for(player.state, log.part(slice(learned, None)), cap=cap, seed=seed)
     if release_epsilon is None:
         found = estimate(estimator, sample, confidence=confidence, interval=interval, seed=seed)
-        return Judgement(found, player.guarantee, visits(player))
+        return Judgement(found, player.guarantee, player.people)
     if person_rows is not None:
         assert sample.people is not None
         rows = first_rows(sample.people, person_rows)
@@ -146,7 +133,7 @@ def judge(
     own = player.guarantee
     if own is not None and own.epsilon > 0:
         price = together(own, price, same_rewards=replayed or by_person)
-    return Judgement(found, price, visits(player))
+    return Judgement(found, price, player.people)
 
 
 def logged_value(log: Decisions, confidence: float = 0.95) -> Estimate:

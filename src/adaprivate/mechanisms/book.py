@@ -17,7 +17,6 @@ from adaprivate.check import Floats
 from adaprivate.mechanisms import packing
 from adaprivate.mechanisms.arm_sampler import ArmSampler
 from adaprivate.mechanisms.noise import Noise
-from adaprivate.mechanisms.people import VisitCount
 from adaprivate.mechanisms.units.base import Event, person_of
 
 if TYPE_CHECKING:
@@ -203,7 +202,11 @@ class RewardBook(Book):
         self.plan, self.source = plan, source
         self._told: float | None = None
         """What was told of the round just counted."""
-        self._visits = VisitCount(plan.told) if plan.unit.needs_user else None
+        self._visits: Any = None
+        if plan.unit.needs_user:
+            from adaprivate.mechanisms.people import VisitCount  # here, for it compiles: accounting does without
+
+            self._visits = VisitCount(plan.told)
 
     @property
     def due(self) -> bool:
@@ -222,7 +225,7 @@ class RewardBook(Book):
     def _counts(self, event: Event) -> bool:
         if self._visits is None:
             return True
-        return self._visits.visit(event.round, check.whole("user", person_of(event), at_least=0))
+        return bool(self._visits.visit(event.round, check.whole("user", person_of(event), at_least=0)))
 
     def weigh(self, number: int, person: int, features: Floats) -> Floats:
         """1 for a visit that is told, 0 for one of which nothing is."""

@@ -22,14 +22,9 @@ import numpy.typing as npt
 from adaprivate import check
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, bound, entry, kernel, record
-from adaprivate.mechanisms.people import MOST_VISITS, fill_slots, place_of, slots_for
+from adaprivate.mechanisms.people import fill_slots, place_of, slots_for
+from adaprivate.mechanisms.shares import GRAM_BITS, MOST_VISITS, VECTOR_BITS, WAYS, WHOLE, gram, shares
 
-VECTOR_BITS = 10
-GRAM_BITS = 30
-WHOLE = 2 ** (GRAM_BITS + 2 * VECTOR_BITS)
-"""1 in units of L."""
-WAYS = ("directions", "scalar", "equal")
-"""How visits are weighted: along what is new in them, along themselves, or all alike as group privacy would."""
 _UNIT = 2.0**VECTOR_BITS
 
 
@@ -61,7 +56,7 @@ class Ledger(NamedTuple):
     """People and visits kept, rounds charged, visits that were beyond a person's shares."""
 
 
-def ledger(size: int, people: int, visits: int) -> Ledger:
+def empty_ledger(size: int, people: int, visits: int) -> Ledger:
     """An empty ledger of vectors of this length, with room for so many people and counted visits."""
     return Ledger(
         slots=slots_for(people),
@@ -76,22 +71,6 @@ def ledger(size: int, people: int, visits: int) -> Ledger:
         work=np.zeros((2 * MOST_VISITS + 3, size + 1)),
         scalars=record(people=0, visits=0, round=0, beyond=0),
     )
-
-
-def gram(encoder: Floats) -> Integers:
-    """|C'C| of an encoder in units of 2^-GRAM_BITS, rounded up."""
-    if not encoder.size:
-        return np.zeros(encoder.shape, dtype=np.int64)
-    products = np.abs(encoder.T @ encoder)
-    rounded = np.asarray(np.floor(products * 2.0**GRAM_BITS * (1 + 1e-9)), dtype=np.int64) + 1
-    return np.where(products == 0, 0, rounded)  # of mechanisms with noise of their own
-
-
-def shares(way: str, visits: int) -> Integers:
-    """What L may be after each counted visit, in units of 2^-50: harmonic, so that early visits count most."""
-    parts = 1 / np.arange(1.0, visits + 1) if way != "equal" else np.arange(1.0, 2 * visits, 2)
-    total = np.cumsum(parts) / parts.sum()
-    return np.asarray(np.floor(total * (1 - 1e-9) * WHOLE), dtype=np.int64)
 
 
 @kernel
@@ -240,7 +219,7 @@ def _charge(book: Any, gram: Integers, shares: Integers, way: int, number: int, 
 
 def resized(book: Ledger, people: int, visits: int) -> Ledger:
     """The same ledger with room for so many people and counted visits."""
-    found = ledger(book.last.shape[0], people, visits)
+    found = empty_ledger(book.last.shape[0], people, visits)
     held, kept = int(book.scalars["people"][0]), int(book.scalars["visits"][0])
     for name in ("numbers", "spent", "visits", "latest"):
         getattr(found, name)[:held] = getattr(book, name)[:held]
@@ -263,7 +242,7 @@ class PeopleLedger:
         self.way = check.one_of("way", way, WAYS)
         self.shares = shares(way, check.whole("visits", visits, at_least=1, at_most=MOST_VISITS))
         self.gram = gram(encoder)
-        self.arrays = ledger(size, 16, 16)
+        self.arrays = empty_ledger(size, 16, 16)
         self._bound: Any = None
 
     @property
@@ -323,7 +302,7 @@ class PeopleLedger:
         size = len(self.vector)
         try:
             people, visits = len(state["numbers"]), len(state["before"])
-            found = ledger(size, max(people, 16), max(visits, 16))
+            found = empty_ledger(size, max(people, 16), max(visits, 16))
             for name in ("numbers", "spent", "visits", "latest", "before", "batches", "vectors", "last", "scalars"):
                 into = getattr(found, name)
                 part = state[name]

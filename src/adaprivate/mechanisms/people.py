@@ -13,9 +13,7 @@ import numpy.typing as npt
 
 from adaprivate import check
 from adaprivate.compiled import Record, bound, entry, kernel, record
-
-MOST_VISITS = 100
-"""Of one person, so many are counted at most."""
+from adaprivate.mechanisms.shares import MOST_VISITS
 
 
 def slots_for(people: int) -> npt.NDArray[np.int32]:

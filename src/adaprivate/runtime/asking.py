@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from numbers import Integral
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 
@@ -57,10 +59,14 @@ def person_of(user: object, needed: bool, key: bytes, policy: str) -> int:
     """
     if needed:
         if user is None:
-            raise check.InputError("Expected user to be given with every decision: this policy protects people.")
-        known = isinstance(user, str) or (isinstance(user, int) and not isinstance(user, bool))
+            raise check.InputError(
+                "Expected user to be given with every decision: this policy protects people. Who is not known may have "
+                "an id of that visit's own, and is then protected for it alone."
+            )
+        known = isinstance(user, str | Integral | UUID) and not isinstance(user, bool)
         if not known or user == "":
-            raise check.InputError(f"Expected user of type {type(user).__name__} to be a non-empty str, or an int.")
+            kind = type(user).__name__
+            raise check.InputError(f"Expected user of type {kind} to be a non-empty str, a whole number or a UUID.")
         text = str(user).encode("utf-8", "surrogatepass")
         return int.from_bytes(hashlib.blake2b(text, key=key, digest_size=8).digest()) >> 1
     if user is not None:

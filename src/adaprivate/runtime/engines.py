@@ -79,6 +79,11 @@ class Engine(ABC):
 
     @property
     @abstractmethod
+    def people(self) -> dict[str, int] | None:
+        """People who came, and how many of their visits counted or did not, where people are protected: public."""
+
+    @property
+    @abstractmethod
     def releases(self) -> int:
         """How many releases there were, where the learner says when."""
 
@@ -135,6 +140,11 @@ class SimulatedEngine(Engine):
         """Find where a routed learner counts releases: reading a field of a record by name takes longer than a round."""
         if self.plan is not None and self.plan.routed:
             self._releases = self._state.learner.scalars["releases"]
+
+    @property
+    def people(self) -> dict[str, int] | None:
+        found: dict[str, int] | None = self.settings.people_seen(self._state)
+        return found
 
     @property
     def releases(self) -> int:
@@ -219,6 +229,10 @@ class ExactEngine(Engine):
         self._before_noise()
         actions[0] = self.settings.exact_choice(self.learner.state, self.book)
         return 0
+
+    @property
+    def people(self) -> dict[str, int]:
+        return self.book.people
 
     @property
     def releases(self) -> int:

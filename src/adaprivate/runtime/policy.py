@@ -141,6 +141,15 @@ class Policy(Kept):
         return exact
 
     @property
+    def people(self) -> dict[str, int] | None:
+        """People who came, visits counted, and visits that found no share left, of rounds counted so far: public.
+
+        None for a policy that does not protect people.
+        """
+        with self._lock:
+            return self._engine.people if self._needs_user else None
+
+    @property
     def open_decision(self) -> Decision | None:
         """The oldest decision whose reward can still be learned."""
         with self._lock:

@@ -6,18 +6,20 @@ import dataclasses
 import math
 from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from adaprivate import check, privacy
 from adaprivate.check import Array, Floats, Integers
 from adaprivate.mechanisms.contributions import Coordinates, EventCollector
-from adaprivate.mechanisms.ledger import VECTOR_BITS, WAYS, PeopleLedger
 from adaprivate.mechanisms.noise import Noise
-from adaprivate.mechanisms.people import MOST_VISITS
+from adaprivate.mechanisms.shares import MOST_VISITS, VECTOR_BITS, WAYS
 from adaprivate.mechanisms.units.base import Event, Unit, person_of
 from adaprivate.privacy import Participation
+
+if TYPE_CHECKING:
+    from adaprivate.mechanisms.ledger import PeopleLedger
 
 REWARD_BITS = VECTOR_BITS
 """With vectors on the same grid, contributions are whole numbers of 2^-20: nothing is rounded."""
@@ -141,13 +143,17 @@ class UserLedgerUnit(Unit):
 
     def collector(self, dimension: int, *, noise: Noise, centre: float, shape: Coordinates | None) -> LedgerSum:
         """For a single batch."""
-        people = PeopleLedger(dimension, np.eye(1), self.way, self.visits)
-        return LedgerSum(people, noise=noise, centre=centre, shape=shape)
+        return LedgerSum(self._ledger(dimension, np.eye(1)), noise=noise, centre=centre, shape=shape)
 
     def collector_for(self, plan: Any, source: Noise) -> LedgerSum:
         check.expect(self.way != CLIP, "way", self.way, f"in {{{', '.join(WAYS)}}} with exact noise")
-        people = PeopleLedger(plan.size, followed(plan.encoder()), self.way, self.visits)
+        people = self._ledger(plan.size, followed(plan.encoder()))
         return LedgerSum(people, noise=source, centre=plan.centre, shape=plan.shape)
+
+    def _ledger(self, size: int, encoder: Floats) -> PeopleLedger:
+        from adaprivate.mechanisms.ledger import PeopleLedger  # here, for it compiles: accounting does without
+
+        return PeopleLedger(size, encoder, self.way, self.visits)
 
 
 UNIT = UserLedgerUnit

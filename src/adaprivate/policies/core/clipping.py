@@ -9,8 +9,9 @@ import numpy as np
 
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, kernel, record
-from adaprivate.mechanisms.ledger import GRAM_BITS, VECTOR_BITS, WHOLE, Ledger, charge, ledger, resized
+from adaprivate.mechanisms.ledger import Ledger, charge, empty_ledger, resized
 from adaprivate.mechanisms.people import place_of
+from adaprivate.mechanisms.shares import GRAM_BITS, VECTOR_BITS, WHOLE
 
 _GRID = 2.0**-VECTOR_BITS
 _SCALAR = 1
@@ -36,7 +37,7 @@ class Contributors(NamedTuple):
 def contributors(size: int, people: int, longest: int, gram: Integers, shares: Integers) -> Contributors:
     """Nobody yet, with room for so many people, no more than rounds, and batches of at most ``longest`` rounds."""
     return Contributors(
-        ledger=ledger(1, people, people),
+        ledger=empty_ledger(1, people, people),
         gram=gram,
         shares=shares,
         along=np.ones(1),
@@ -53,7 +54,7 @@ def fixed_batches(most: int, batches: int) -> tuple[Integers, Integers]:
 
 def without_ledger(open_batch: Contributors) -> Contributors:
     """The same but for its ledger, which is empty."""
-    return open_batch._replace(ledger=ledger(1, 0, 0))
+    return open_batch._replace(ledger=empty_ledger(1, 0, 0))
 
 
 def with_ledger(open_batch: Contributors, held: Ledger, room: Ledger) -> Contributors:

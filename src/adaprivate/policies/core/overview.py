@@ -12,7 +12,7 @@ from adaprivate.policies.core.settings import exact_guarantee
 from adaprivate.privacy import Guarantee, stated
 
 START_HERE = {
-    "noise-aware": "the one to use where items have features: protects every reward",
+    "noise-aware": "the one to use where items have features; unit=user where people come back",
     "noise-aware-joint": "the same where contexts are private too",
     "lazy-dp-ts": "fixed arms with pure epsilon; adaprivate plan compares policies on arms for your rounds",
     "filtered-thompson": "fixed arms with (epsilon, delta)",
@@ -100,7 +100,8 @@ class Overview:
 def overview(name: str, examples: Sequence[Any]) -> Overview:
     """What these examples of a policy's settings say of it."""
     check.expect(len(examples) > 0, "examples", len(examples), f"to show what {name} does")
-    return Overview(name, bool(getattr(examples[0], "fixed_arms", False)), tuple(map(_case, examples)))
+    others = [dataclasses.replace(examples[0], unit=unit) for unit in getattr(examples[0], "units", ())[1:]]
+    return Overview(name, bool(getattr(examples[0], "fixed_arms", False)), tuple(map(_case, [*examples, *others])))
 
 
 def _case(settings: Any) -> Case:

@@ -58,6 +58,8 @@ class PolicySettings:
     fixed_arms: ClassVar[bool] = False
     """Whether the candidates of every round are the unit vectors, one for each arm."""
     least_dimension: ClassVar[int] = 1
+    units: ClassVar[tuple[str, ...]] = ()
+    """What its option ``unit`` may be, the default first; none where it has no such option."""
 
     dimension: int
     rounds: int
@@ -100,6 +102,16 @@ class PolicySettings:
         :mod:`adaprivate.audit` attacks it.
         """
         return self.released(state)
+
+    def people_seen(self, state: Any) -> dict[str, int] | None:
+        """People who came to a compiled state, and how many of their visits counted or did not; None: it does not tell."""
+        ledger: Any = getattr(getattr(state, "book", None), "ledger", None)
+        table: Any = getattr(state, "visits", None) if ledger is None else ledger
+        if table is None:
+            return None
+        s = table.scalars[0]
+        counted = int(s["counted"] if ledger is None else s["visits"])
+        return {"people": int(s["people"]), "counted": counted, "beyond": int(s["round"]) - counted}
 
     def worry(self, learner: Any) -> str | None:
         """What to warn of, the learner having planned on to these settings from this state: public."""

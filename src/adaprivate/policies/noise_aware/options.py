@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from adaprivate import check, mechanisms
-from adaprivate.mechanisms.ledger import WAYS
-from adaprivate.mechanisms.people import MOST_VISITS
+from adaprivate.mechanisms.shares import MOST_VISITS, WAYS
 from adaprivate.mechanisms.units import EventUnit, Unit
 from adaprivate.mechanisms.units.ledger import CLIP, UserLedgerUnit
 from adaprivate.mechanisms.units.user import UserUnit
 from adaprivate.policies.core.settings import PolicySettings
 from adaprivate.policies.noise_aware.state import CHANNELS
 
-UNITS = ("event", "user")
 CLIPPED = ("clip", "clip-shares")
 """How people may be clipped, instead of being weighted."""
 
@@ -52,6 +51,8 @@ class NoiseAwareOptions(PolicySettings):
     Clipping is biased, and the posterior knows only what it leaves on average. It takes the centre 1/2 and "sqrt" noise.
     """
 
+    units: ClassVar[tuple[str, ...]] = ("event", "user")
+
     epsilon: float = 1.0
     delta: float = 1e-5
     channel: str = "auto"
@@ -79,7 +80,7 @@ class NoiseAwareOptions(PolicySettings):
         check.budget(self.epsilon)
         check.probability("delta", self.delta)
         check.one_of("channel", self.channel, ("auto", *CHANNELS))
-        check.one_of("unit", self.unit, UNITS)
+        check.one_of("unit", self.unit, self.units)
         check.whole("counted_visits", self.counted_visits, at_least=1, at_most=MOST_VISITS)
         check.one_of("weights", self.weights, (*WAYS, *CLIPPED))
         check.whole("counted_batches", self.counted_batches, at_least=1, at_most=MOST_VISITS)

@@ -11,7 +11,8 @@ import numpy as np
 
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, kernel, record
-from adaprivate.mechanisms.ledger import VECTOR_BITS, WAYS, Ledger, charge, gram, ledger, resized, shares
+from adaprivate.mechanisms.ledger import Ledger, charge, empty_ledger, resized
+from adaprivate.mechanisms.shares import VECTOR_BITS, WAYS, gram, shares
 from adaprivate.mechanisms.units.ledger import followed
 from adaprivate.policies.core.books import fill_direction, release
 from adaprivate.policies.core.dispatch import counted, read, select, selects, updates, visits
@@ -66,7 +67,7 @@ def people_sums(settings: NoiseAwareSettings, noise: Floats) -> PeopleSums:
     root = np.ascontiguousarray(settings.shape.root)
     whitener = np.ascontiguousarray(np.linalg.inv(root))
     return PeopleSums(
-        ledger=ledger(size, room, room),
+        ledger=empty_ledger(size, room, room),
         gram=gram(followed(plan.encoder())),
         shares=shares(settings.weights, settings.counted_visits),
         sums=np.zeros((len(plan.ends) + 1, size)),
@@ -86,7 +87,7 @@ def people_sums(settings: NoiseAwareSettings, noise: Floats) -> PeopleSums:
 
 def carried(fresh: PeopleSums, old: PeopleSums) -> PeopleSums:
     """The sums of a shorter plan as those of this one."""
-    empty = ledger(old.event.shape[0], 0, 0)
+    empty = empty_ledger(old.event.shape[0], 0, 0)
     found: PeopleSums = grown(fresh._replace(ledger=empty), old._replace(ledger=empty))
     return found._replace(ledger=resized(old.ledger, len(fresh.ledger.numbers), len(fresh.ledger.batches)))
 

@@ -129,6 +129,8 @@ def weigh_rows(
         for j in range(i + 1, k + 1):
             w[i] -= factor[j, i] * w[j]
         w[i] /= factor[i, i]
+    if not (w * w).sum() > 0.0:  # nobody said anything of theta yet, and any weights do
+        w[k] = 1.0
     for j in range(k + 1):
         decoder[k, j] = w[j]
         total = 0.0

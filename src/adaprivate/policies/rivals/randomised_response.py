@@ -16,8 +16,9 @@ from adaprivate import check
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, record, uniform
 from adaprivate.mechanisms.laws.randomised_response import RandomisedResponse, split
-from adaprivate.mechanisms.people import MOST_VISITS, Visits, counts_visit, visits_of
+from adaprivate.mechanisms.people import Visits, counts_visit, visits_of
 from adaprivate.mechanisms.plan import RewardPlan
+from adaprivate.mechanisms.shares import MOST_VISITS
 from adaprivate.mechanisms.units import EventUnit
 from adaprivate.mechanisms.units.visits import UserVisitsUnit
 from adaprivate.policies.core.dispatch import Split, collect, collects, counted, read, select, selects, updates, visits
@@ -25,8 +26,6 @@ from adaprivate.policies.core.propensities import Propensities, choice_probabili
 from adaprivate.policies.core.tables import stream_of, stream_tables
 from adaprivate.policies.rivals.online import OnlineSettings
 from adaprivate.purposes import Purpose
-
-UNITS = ("event", "user")
 
 
 class FlippedRewards(NamedTuple):
@@ -97,6 +96,7 @@ class FlippedSettings(OnlineSettings):
     """
 
     private: ClassVar[bool] = True
+    units: ClassVar[tuple[str, ...]] = ("event", "user")
 
     epsilon: float = 1.0
     unit: str = "event"
@@ -105,7 +105,7 @@ class FlippedSettings(OnlineSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check.real("epsilon", self.epsilon, at_least=1e-6, at_most=30)
-        check.one_of("unit", self.unit, UNITS)
+        check.one_of("unit", self.unit, self.units)
         check.whole("counted_visits", self.counted_visits, at_least=1, at_most=MOST_VISITS)
         if self.unit == "user":
             check.real("epsilon / counted_visits", self.epsilon / self.counted_visits, at_least=1e-6)
