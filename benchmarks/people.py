@@ -15,9 +15,9 @@ import numpy as np
 
 from adaprivate import environments, mechanisms
 from adaprivate.compiled import entry, normal, streams, uniform
-from adaprivate.mechanisms.ledger import charge, empty_ledger
-from adaprivate.mechanisms.shares import WAYS, gram, shares
 from adaprivate.mechanisms.units.ledger import followed
+from adaprivate.people.ledger import charge, empty_ledger
+from adaprivate.people.shares import WAYS, gram, shares
 from adaprivate.simulation import policy_settings, run_one
 
 SIZE, BATCHES, VISITS = 21, 60, 10

@@ -14,7 +14,7 @@ from adaprivate import policies, privacy
 from adaprivate.check import InputError
 from adaprivate.evaluation.decisions import Decisions
 from adaprivate.evaluation.estimators import Sample, estimate
-from adaprivate.evaluation.judging import judge, learn_from, visits
+from adaprivate.evaluation.judging import judge, learn_from
 from adaprivate.evaluation.release import first_rows, release, release_by_person, together
 from adaprivate.evaluation.replay import replay
 from adaprivate.mechanisms import Noise, Secure, Simulated
@@ -52,14 +52,14 @@ def test_policies_are_told_whose_the_rows_are(exact):
     player = made(200, Secure() if exact else None)
     accepted = replay(player, log, rounds=150)
     counted = tally(log.users[accepted], 4)
-    assert visits(player) == {"people": len(counted), "counted": sum(counted), "beyond": 150 - sum(counted)}
+    assert player.people == {"people": len(counted), "counted": sum(counted), "beyond": 150 - sum(counted)}
     ledger = player.book._sums._collector.people.arrays if exact else player.state.book.ledger
     assert ledger.visits[: len(counted)].tolist() == counted
     trained = made(300, Secure() if exact else None)
     learn_from(trained, log.part(slice(0, 300)))
     counted = tally(log.users[:300], 4)
-    assert visits(trained) == {"people": len(counted), "counted": sum(counted), "beyond": 300 - sum(counted)}
-    assert visits(made(300, unit="event")) is None
+    assert trained.people == {"people": len(counted), "counted": sum(counted), "beyond": 300 - sum(counted)}
+    assert made(300, unit="event").people is None
 
 
 def test_a_log_without_people_is_refused_in_one_line():

@@ -13,11 +13,11 @@ from adaprivate import mechanisms
 from adaprivate.check import Floats, InputError
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.informative import Informative, Reader
-from adaprivate.mechanisms.ledger import PeopleLedger
 from adaprivate.mechanisms.plan import BatchPlan, Epoch
-from adaprivate.mechanisms.shares import WAYS, shares
 from adaprivate.mechanisms.units import Event
 from adaprivate.mechanisms.units.ledger import LedgerSum, UserLedgerUnit, followed
+from adaprivate.people.ledger import PeopleLedger, empty_ledger
+from adaprivate.people.shares import WAYS, shares
 
 SIZE, BATCHES = 4, 6
 
@@ -138,7 +138,7 @@ def test_people_are_told_apart_and_a_ledger_that_grows_is_one_that_had_room() ->
     C = encoder("sqrt")
     growing = PeopleLedger(SIZE, C, "directions", 4)
     roomy = PeopleLedger(SIZE, C, "directions", 4)
-    roomy.arrays = mechanisms.ledger.empty_ledger(SIZE, 1000, 1000)
+    roomy.arrays = empty_ledger(SIZE, 1000, 1000)
     one, other = (visited(ledger, 900, 200, seed=5) for ledger in (growing, roomy))
     assert len(growing.arrays.numbers) >= growing.counts()["people"] == len(one) == len({*other})
     assert growing.counts() == roomy.counts()

@@ -12,11 +12,11 @@ from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure, Simulated, units
 from adaprivate.mechanisms.book import Told
 from adaprivate.mechanisms.laws.randomised_response import RandomisedResponse, split
-from adaprivate.mechanisms.people import VisitCount
 from adaprivate.mechanisms.plan import RewardPlan, plan_from_bytes
 from adaprivate.mechanisms.units import Event, EventUnit
 from adaprivate.mechanisms.units.user import UserUnit
 from adaprivate.mechanisms.units.visits import UserVisitsUnit
+from adaprivate.people.visits import VisitCount
 from adaprivate.testing.books import distance, open_noise
 
 K = 3

@@ -24,7 +24,7 @@ def suite(expression):
 EXACT = suite("(adaprivate-ts-1 or noise-aware-ts) and (exact-releases or exact-channels-cost)")
 SAME = suite("(adaprivate-ts-1 or noise-aware-ts or noise-aware-ucb) and (compiled-releases or releases-come or those-of)")
 PLAN, BOOK, NOISE = "mechanisms/plan.py", "mechanisms/book.py", "mechanisms/noise.py"
-STATED, LEDGER, OF_PEOPLE = "mechanisms/plan_base.py", "mechanisms/ledger.py", "mechanisms/units/ledger.py"
+STATED, LEDGER, OF_PEOPLE = "mechanisms/plan_base.py", "people/ledger.py", "mechanisms/units/ledger.py"
 CHARGED = ("tests/mechanisms/test_ledger.py",)
 PREFIX, EVENT, CONTRIBUTIONS = "mechanisms/prefix.py", "mechanisms/units/event.py", "mechanisms/contributions.py"
 POLICY, ENGINES, FILES = "runtime/policy.py", "runtime/engines.py", "runtime/files.py"
@@ -37,7 +37,7 @@ PUBLISHED = "tests/evaluate/test_people.py"
 
 JOINT, PAIRS = "mechanisms/units/joint.py", ("tests/mechanisms/test_joint_unit.py",)
 
-PEOPLE, TOLD = "mechanisms/people.py", ("tests/mechanisms/test_people.py",)
+PEOPLE, TOLD = "people/visits.py", ("tests/mechanisms/test_people.py",)
 CLIPPING, RIVALS = (
     "policies/core/clipping.py",
     (("tests/policies/test_user_rivals.py", "compiled or clipping_moves or k_events"),),
@@ -750,7 +750,7 @@ MUTATIONS = [
         CHARGED,
     ),
     Mutation(
-        "mechanisms/shares.py",
+        "people/shares.py",
         "return np.where(products == 0, 0, rounded)",
         "return np.where(np.eye(len(products)) == 0, 0, rounded)",
         "noise of one batch taken for independent of another's",

@@ -204,7 +204,7 @@ class RewardBook(Book):
         """What was told of the round just counted."""
         self._visits: Any = None
         if plan.unit.needs_user:
-            from adaprivate.mechanisms.people import VisitCount  # here, for it compiles: accounting does without
+            from adaprivate.people.visits import VisitCount  # here, for it compiles: accounting does without
 
             self._visits = VisitCount(plan.told)
 

@@ -14,12 +14,12 @@ from adaprivate import check, privacy
 from adaprivate.check import Array, Floats, Integers
 from adaprivate.mechanisms.contributions import Coordinates, EventCollector
 from adaprivate.mechanisms.noise import Noise
-from adaprivate.mechanisms.shares import MOST_VISITS, VECTOR_BITS, WAYS
 from adaprivate.mechanisms.units.base import Event, Unit, person_of
+from adaprivate.people.shares import MOST_VISITS, VECTOR_BITS, WAYS
 from adaprivate.privacy import Participation
 
 if TYPE_CHECKING:
-    from adaprivate.mechanisms.ledger import PeopleLedger
+    from adaprivate.people.ledger import PeopleLedger
 
 REWARD_BITS = VECTOR_BITS
 """With vectors on the same grid, contributions are whole numbers of 2^-20: nothing is rounded."""
@@ -151,7 +151,7 @@ class UserLedgerUnit(Unit):
         return LedgerSum(people, noise=source, centre=plan.centre, shape=plan.shape)
 
     def _ledger(self, size: int, encoder: Floats) -> PeopleLedger:
-        from adaprivate.mechanisms.ledger import PeopleLedger  # here, for it compiles: accounting does without
+        from adaprivate.people.ledger import PeopleLedger  # here, for it compiles: accounting does without
 
         return PeopleLedger(size, encoder, self.way, self.visits)
 

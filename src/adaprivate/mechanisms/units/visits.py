@@ -8,8 +8,8 @@ from typing import ClassVar
 from adaprivate import check, privacy
 from adaprivate.mechanisms.contributions import Coordinates, EventCollector
 from adaprivate.mechanisms.noise import Noise
-from adaprivate.mechanisms.shares import MOST_VISITS
 from adaprivate.mechanisms.units.base import Unit
+from adaprivate.people.shares import MOST_VISITS
 from adaprivate.privacy import Participation
 
 

@@ -20,10 +20,10 @@ import numpy as np
 from adaprivate import check, mechanisms, privacy
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, record
-from adaprivate.mechanisms.people import Visits, counts_visit, visits_of
 from adaprivate.mechanisms.plan import BatchPlan, Epoch, SimulationPlan
-from adaprivate.mechanisms.shares import MOST_VISITS
 from adaprivate.mechanisms.units.user import UserUnit
+from adaprivate.people.shares import MOST_VISITS
+from adaprivate.people.visits import Visits, counts_visit, visits_of
 from adaprivate.policies.adaprivate.ts import AdaPrivateTSSettings
 from adaprivate.policies.core.books import release
 from adaprivate.policies.core.clipping import Contributors, close_batch, contributors, enter, fixed_batches

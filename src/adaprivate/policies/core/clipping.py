@@ -9,9 +9,9 @@ import numpy as np
 
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, kernel, record
-from adaprivate.mechanisms.ledger import Ledger, charge, empty_ledger, resized
-from adaprivate.mechanisms.people import place_of
-from adaprivate.mechanisms.shares import GRAM_BITS, VECTOR_BITS, WHOLE
+from adaprivate.people.ledger import Ledger, charge, empty_ledger, resized
+from adaprivate.people.shares import GRAM_BITS, VECTOR_BITS, WHOLE
+from adaprivate.people.visits import place_of
 
 _GRID = 2.0**-VECTOR_BITS
 _SCALAR = 1

@@ -16,8 +16,8 @@ import numpy as np
 
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, record
-from adaprivate.mechanisms.shares import gram, shares
 from adaprivate.mechanisms.units.ledger import followed
+from adaprivate.people.shares import gram, shares
 from adaprivate.policies.core.books import fill_direction, release
 from adaprivate.policies.core.clipping import (
     Contributors,

@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from adaprivate import check, mechanisms
-from adaprivate.mechanisms.shares import MOST_VISITS, WAYS
 from adaprivate.mechanisms.units import EventUnit, Unit
 from adaprivate.mechanisms.units.ledger import CLIP, UserLedgerUnit
 from adaprivate.mechanisms.units.user import UserUnit
+from adaprivate.people.shares import MOST_VISITS, WAYS
 from adaprivate.policies.core.settings import PolicySettings
 from adaprivate.policies.noise_aware.state import CHANNELS
 

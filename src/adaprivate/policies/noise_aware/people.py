@@ -1,6 +1,6 @@
 """A noise-aware learner and the sums of people's rewards in compiled form, for simulation: it protects nobody.
 
-See :mod:`adaprivate.mechanisms.ledger` and :mod:`adaprivate.mechanisms.units.ledger`.
+See :mod:`adaprivate.people.ledger` and :mod:`adaprivate.mechanisms.units.ledger`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import numpy as np
 
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, kernel, record
-from adaprivate.mechanisms.ledger import Ledger, charge, empty_ledger, resized
-from adaprivate.mechanisms.shares import VECTOR_BITS, WAYS, gram, shares
 from adaprivate.mechanisms.units.ledger import followed
+from adaprivate.people.ledger import Ledger, charge, empty_ledger, resized
+from adaprivate.people.shares import VECTOR_BITS, WAYS, gram, shares
 from adaprivate.policies.core.books import fill_direction, release
 from adaprivate.policies.core.dispatch import counted, read, select, selects, updates, visits
 from adaprivate.policies.core.propensities import Propensities, choice_probabilities, propensities_of

@@ -16,11 +16,11 @@ from adaprivate import check
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, record, uniform
 from adaprivate.mechanisms.laws.randomised_response import RandomisedResponse, split
-from adaprivate.mechanisms.people import Visits, counts_visit, visits_of
 from adaprivate.mechanisms.plan import RewardPlan
-from adaprivate.mechanisms.shares import MOST_VISITS
 from adaprivate.mechanisms.units import EventUnit
 from adaprivate.mechanisms.units.visits import UserVisitsUnit
+from adaprivate.people.shares import MOST_VISITS
+from adaprivate.people.visits import Visits, counts_visit, visits_of
 from adaprivate.policies.core.dispatch import Split, collect, collects, counted, read, select, selects, updates, visits
 from adaprivate.policies.core.propensities import Propensities, choice_probabilities, propensities_of
 from adaprivate.policies.core.tables import stream_of, stream_tables

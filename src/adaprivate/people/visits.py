@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from adaprivate import check
 from adaprivate.compiled import Record, bound, entry, kernel, record
-from adaprivate.mechanisms.shares import MOST_VISITS
+from adaprivate.people.shares import MOST_VISITS
 
 
 def slots_for(people: int) -> npt.NDArray[np.int32]:

@@ -1,4 +1,4 @@
-"""What people may add over all their visits: public numbers by which :mod:`adaprivate.mechanisms.ledger` charges them."""
+"""What people may add over all their visits: public numbers by which :mod:`adaprivate.people.ledger` charges them."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ import numpy.typing as npt
 from adaprivate import check
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, bound, entry, kernel, record
-from adaprivate.mechanisms.people import fill_slots, place_of, slots_for
-from adaprivate.mechanisms.shares import GRAM_BITS, MOST_VISITS, VECTOR_BITS, WAYS, WHOLE, gram, shares
+from adaprivate.people.shares import GRAM_BITS, MOST_VISITS, VECTOR_BITS, WAYS, WHOLE, gram, shares
+from adaprivate.people.visits import fill_slots, place_of, slots_for
 
 _UNIT = 2.0**VECTOR_BITS
 
