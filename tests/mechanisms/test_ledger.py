@@ -172,6 +172,10 @@ def test_a_ledger_is_restored_and_a_damaged_one_refused() -> None:
     assert twin.counts() == ledger.counts()
     faults: list[tuple[str, Any]] = [
         ("spent", lambda a: a - 2**60),
+        ("spent", lambda a: a * 0),
+        ("spent", lambda a: a // 2),
+        ("spent", lambda a: a + 2**49),
+        ("before", lambda a: a * 0 - 1),
         ("visits", lambda a: a * 0),
         ("latest", lambda a: a + 1000),
         ("before", lambda a: a + 1000),

@@ -757,6 +757,20 @@ MUTATIONS = [
         CHARGED,
     ),
     Mutation(
+        LEDGER,
+        "                into[: len(part)] = part\n",
+        "                into[: len(part)] = part * (name != 'spent')\n",
+        "what everyone spent forgotten when loaded",
+        CHARGED,
+    ),
+    Mutation(
+        "mechanisms/messages.py",
+        "return source.gaussian(whole, self.sigma)",
+        "return source.gaussian(whole, self.sigma / 2)",
+        "messages with half their noise",
+        suite("ldp-linucb and messages-are-made-once"),
+    ),
+    Mutation(
         OF_PEOPLE,
         "weight = math.floor(reward * 2**REWARD_BITS) - self._centre",
         "weight = 2 * math.floor(reward * 2**REWARD_BITS) - self._centre",

@@ -19,6 +19,7 @@ from adaprivate.policies.noise_aware.noise_aware import NoiseAwareDefaultSetting
 from adaprivate.runtime.asking import person_of
 from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import mean_sem, policy_settings, run_all
+from adaprivate.testing.books import open_noise
 
 SETTINGS = NoiseAwareDefaultSettings(dimension=3, rounds=60, epsilon=5.0, unit="user", batch_size=6)
 RNG = np.random.default_rng(0)
@@ -47,6 +48,9 @@ def test_decisions_without_a_person_are_refused_and_nothing_changes(kind: dict[s
     ):
         with pytest.raises(InputError, match=text):
             policy.decide(OFFERS[0], user=user)
+    for users in ({"a", "b"}, "ab", iter("ab"), 5):
+        with pytest.raises(InputError, match="users of type"):
+            policy.decide_many(OFFERS[:2], users=users)
     with pytest.raises(InputError, match="user to be given"):
         policy.decide_many(OFFERS[:2])
     with pytest.raises(InputError, match=r"len\(users\)=1 == 2"):
@@ -56,7 +60,8 @@ def test_decisions_without_a_person_are_refused_and_nothing_changes(kind: dict[s
     assert (policy.decided, policy.round) == (0, 0)
     policy.observe(OFFERS[0, 0], 1.0, user=4)
     policy.decide_many(OFFERS[:2], users=["a", 4])
-    assert policy.decided == 3
+    policy.decide_many(OFFERS[:2], users=np.array([1, 2]))
+    assert policy.decided == 5
 
 
 def test_a_policy_for_single_rewards_refuses_to_be_told_whose_they_are() -> None:
@@ -89,6 +94,27 @@ def test_people_are_counted_in_public_and_stay_counted_when_saved(kind: dict[str
     assert counts["people"] == int((visits > 0).sum())
     assert counts["counted"] == int(np.minimum(visits, 10).sum())
     assert counts["beyond"] == 90 - counts["counted"]
+
+
+def test_saved_and_loaded_between_all_visits_nobody_reaches_further() -> None:
+    """All rewards of one person replaced, the policy stored and restored between visits: the releases move by 1 at most."""
+    settings = NoiseAwareGreedySettings(dimension=3, rounds=60, unit="user", batch_size=6, epsilon=1.0)
+    drawn = []
+    for reward in (0.0, 1.0):
+        with open_noise(silent=True) as seen:
+            policy = Policy(settings, source=Secure())
+            for number in range(60):
+                policy.observe(OFFERS[number % 3, 0], reward if number % 2 else 0.5, user=number % 2)
+                if number % 4 == 1:
+                    policy = Policy.from_bytes(policy.to_bytes())
+            policy.finish()
+        drawn.append(seen)
+    moved = [
+        float(x - y) / scale
+        for a, b in zip(*drawn, strict=True)
+        for x, y, scale in zip(a.values, b.values, a.scales, strict=True)
+    ]
+    assert 0.5 < np.linalg.norm(moved) * settings.noise_multiplier <= 1
 
 
 def test_saved_and_loaded_a_simulated_policy_goes_on_as_if_nothing_had_happened() -> None:
@@ -201,6 +227,7 @@ def test_settings_refuse_what_does_not_go_with_people() -> None:
         ({"counted_visits": 0}, "counted_visits"),
         ({"weights": "free"}, "weights"),
         ({"unit": "family"}, "unit"),
+        ({"noise": "blt"}, "noise"),
     ):
         with pytest.raises(InputError, match=text):
             NoiseAwareDefaultSettings(dimension=3, rounds=60, **{"unit": "user", **options})

@@ -81,7 +81,11 @@ class MessagePlan(Plan):
         """What a client sends of this context and reward. Made and sent once, whatever the reward is."""
         check.expect(source.exact, "source", type(source).__name__, "to be exact: messages are for real people's data")
         self.refuse_exact_noise("messages")
-        return source.gaussian(self.whole(features, reward), self.sigma)
+        return self.noised(self.whole(features, reward), source)
+
+    def noised(self, whole: Any, source: Noise) -> Floats:
+        """What is sent of these whole numbers: the one place where their noise is drawn."""
+        return source.gaussian(whole, self.sigma)
 
     def book(self, source: Noise) -> MessageBook:
         """An empty book with this source of noise."""
@@ -123,7 +127,7 @@ class MessageBook(Book):
         self._expect_due()
         after = type(self)(self.plan, self.source)
         after.round, after.batch = self.round, self.batch + 1
-        return Release(self.batch, self.source.gaussian(self._whole, self.plan.sigma)), after  # type: ignore[arg-type]
+        return Release(self.batch, self.plan.noised(self._whole, self.source)), after
 
     def _parts(self) -> dict[str, Any]:
         return {"whole": self._whole}

@@ -217,6 +217,29 @@ def _charge(book: Any, gram: Integers, shares: Integers, way: int, number: int, 
     return charge(book, gram, shares, way, number, batch, aim)
 
 
+@entry
+def _covered(book: Any, gram: Integers, shares: Integers) -> bool:
+    """Whether what is said to be spent covers everybody's visits, and stays within their shares."""
+    for person in range(book.scalars[0].people):
+        count = np.int64(book.visits[person])
+        if count > shares.shape[0] or book.spent[person] > (shares[count - 1] if count > 0 else 0):
+            return False
+        owed, one = np.int64(0), book.latest[person]
+        while one >= 0:
+            count -= 1
+            other = one
+            while other >= 0:
+                product = np.int64(0)
+                for i in range(book.vectors.shape[1]):
+                    product += np.int64(book.vectors[one, i]) * np.int64(book.vectors[other, i])
+                owed += (1 if other == one else 2) * gram[book.batches[one], book.batches[other]] * abs(product)
+                other = book.before[other]
+            one = book.before[one]
+        if count != 0 or owed > book.spent[person]:
+            return False
+    return True
+
+
 def resized(book: Ledger, people: int, visits: int) -> Ledger:
     """The same ledger with room for so many people and counted visits."""
     found = empty_ledger(book.last.shape[0], people, visits)
@@ -324,6 +347,7 @@ class PeopleLedger:
             raise
         except Exception as error:  # whatever damaged parts provoke
             raise check.InputError(f"Expected data to hold a ledger ({type(error).__name__}).") from None
-        check.expect(whole, "ledger", "another", "to be whole")
+        spent = whole and _covered(found, self.gram, self.shares)
+        check.expect(spent, "ledger", "another", "to be whole, and to hold what everyone spent")
         fill_slots(found)
         self.arrays = found

@@ -13,6 +13,9 @@ from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.mechanisms.plan import SamplingPlan
 
+LARGEST = 2**256
+"""Whole numbers that stand for people are smaller."""
+
 
 def offered_of(candidates: object, axes: int, dimension: int) -> Floats:
     """A copy of the candidates with this many axes; anything else is refused."""
@@ -52,6 +55,17 @@ def needs_user(settings: Any) -> bool:
     return bool(getattr(getattr(settings.plan, "unit", None), "needs_user", False))
 
 
+def users_of(users: object, count: int) -> list[object]:
+    """As many users as there are decisions, in order."""
+    ordered = isinstance(users, list | tuple) or (isinstance(users, np.ndarray) and users.ndim == 1)
+    if not ordered:
+        kind = type(users).__name__
+        raise check.InputError(f"Expected users of type {kind} to be a list, tuple or array, one user a decision.")
+    found: list[object] = list(users)  # type: ignore[call-overload]
+    check.expect(len(found) == count, "len(users)", len(found), f"== {count}, one for each decision")
+    return found
+
+
 def person_of(user: object, needed: bool, key: bytes, policy: str) -> int:
     """The number by which a person is known here, -1 where the policy does not ask whose decisions are.
 
@@ -64,7 +78,7 @@ def person_of(user: object, needed: bool, key: bytes, policy: str) -> int:
                 "an id of that visit's own, and is then protected for it alone."
             )
         known = isinstance(user, str | Integral | UUID) and not isinstance(user, bool)
-        if not known or user == "":
+        if not known or user == "" or (isinstance(user, Integral) and abs(int(user)) >= LARGEST):
             kind = type(user).__name__
             raise check.InputError(f"Expected user of type {kind} to be a non-empty str, a whole number or a UUID.")
         text = str(user).encode("utf-8", "surrogatepass")

@@ -19,7 +19,15 @@ from adaprivate.mechanisms.book import Book
 from adaprivate.policies.core.propensities import Propensities
 from adaprivate.privacy import Guarantee
 from adaprivate.purposes import Purpose
-from adaprivate.runtime.asking import expect_arms, expect_finite, expect_public_choice, needs_user, offered_of, person_of
+from adaprivate.runtime.asking import (
+    expect_arms,
+    expect_finite,
+    expect_public_choice,
+    needs_user,
+    offered_of,
+    person_of,
+    users_of,
+)
 from adaprivate.runtime.decisions import Decision, Open, Origin, RewardRefusedError, life_and_round
 from adaprivate.runtime.engines import Engine, ExactEngine, SimulatedEngine
 from adaprivate.runtime.files import Lease
@@ -199,9 +207,7 @@ class Policy(Kept):
         """
         offered = offered_of(candidates, 3, self._dimension)
         count = len(offered)
-        if users is not None:
-            check.expect(len(users) == count, "len(users)", len(users), f"== {count}, one for each decision")
-        given = [None] * count if users is None else users
+        given = [None] * count if users is None else users_of(users, count)
         people = [self._person(user) for user in given]
         if self._arms is not None:
             check.expect(len(offered) == 1, "n", len(offered), "== 1 for a policy on arms: it learns between")

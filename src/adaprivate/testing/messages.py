@@ -95,6 +95,8 @@ def messages_are_made_once_and_are_all_that_is_learned(settings: Any, world: Any
         play(policy, candidates, told)
         policy.finish()
     expect(len(seen) == policy.version == settings.rounds, f"{len(seen)} messages were made in {settings.rounds} rounds")
+    drawn = {float(scale) for draw in seen for scale in draw.scales}
+    expect(drawn == {plan.sigma * 2.0**40}, "messages have other noise than their price rests on")
     total = sum(np.array([float(v) for v in draw.values]) + draw.drawn for draw in seen) / 2.0**40
     d = settings.dimension
     learned = np.concatenate([policy.state.statistic, policy.state.gram[np.triu_indices(d)]])

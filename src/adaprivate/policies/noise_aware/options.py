@@ -89,6 +89,7 @@ class NoiseAwareOptions(PolicySettings):
         if self.unit == "user":
             check.expect(self.channel in ("auto", "gaussian"), "channel", self.channel, "== 'gaussian' for unit=user")
             check.expect(self.memory is None, "memory", self.memory, "== None for unit=user")
+            check.expect(self.noise != "blt", "noise", self.noise, "!= 'blt' for unit=user: it rounds sums")
         if self.base_rate is not None:
             check.real("base_rate", self.base_rate, at_least=1e-4, at_most=1 - 1e-4)
         for name in ("centre", "missing"):
