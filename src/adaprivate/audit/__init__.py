@@ -6,10 +6,11 @@ confidence; docs/audit.md says how. ``EXHIBITS`` are broken mechanisms, which th
 """
 
 from adaprivate.audit.attack import Finding, audited
+from adaprivate.audit.exact import ExactTarget, policy_target
 from adaprivate.audit.gallery import EXHIBITS, Exhibit, Shown
 from adaprivate.audit.gallery import show as exhibited
 from adaprivate.audit.one_run import audited_in_one_run
-from adaprivate.audit.targets import Claim, ExactTarget, PolicyTarget, Target, policy_target
+from adaprivate.audit.targets import Claim, PolicyTarget, Target
 from adaprivate.audit.trade_off import trade_off_plot
 
 __all__ = [

@@ -63,6 +63,11 @@ class Finding:
     attack: str
     exact_noise: bool
     seconds: float
+    looked_at: int = 0
+    """How many released numbers were compared with the grid of exact noise."""
+    off_grid: int = 0
+    """How many of them exact noise cannot have made: one is enough, whatever the bounds are."""
+    note: str = ""
     curve: tuple[tuple[float, float], ...] = field(default=(), repr=False)
     """Shares of runs of one and of two, that were judged, in which "two" is guessed, over all thresholds."""
 
@@ -90,7 +95,7 @@ class Known(NamedTuple):
 
     def part(self, rows: Any) -> Known:
         """Some of the runs."""
-        seen = Transcripts(self.seen.numbers[rows], self.seen.actions[rows])
+        seen = Transcripts(*(None if a is None else a[rows] for a in self.seen))  # type: ignore[arg-type]
         return Known(seen, *(None if a is None else a[rows] for a in (self.if_one, self.if_two, self.choice)))
 
 
@@ -109,11 +114,14 @@ def played(target: Target, pair: Pair, count: int, seed: int) -> Runs:
     (first, _), (second, _) = parts
     numbers = np.zeros((count, max(first.numbers.shape[1], second.numbers.shape[1])))
     actions = np.zeros((count, pair.one.rounds), dtype=np.int64)
+    aside = None if first.aside is None else np.zeros((count, first.aside.shape[1]))
     for part, mask in parts:
         numbers[mask, : part.numbers.shape[1]], actions[mask] = part.numbers, part.actions
+        if aside is not None and part.aside is not None:
+            aside[mask] = part.aside
     if not target.exact and target.scales is None:
         numbers = np.round(numbers / GRID) * GRID
-    seen = Transcripts(numbers, actions)
+    seen = Transcripts(numbers, actions, aside)
     expectations = (target.expected(pair.one, actions), target.expected(pair.two, actions))
     return Runs(Known(seen, *expectations, target.choice_loss(pair.one, pair.two, actions)), two)
 
@@ -182,13 +190,14 @@ def new_numbers_score(runs: Runs, width: int | None, *, laplace: bool) -> Score 
 
 
 def _features(known: Known) -> Floats:
-    """Numbers less what they would be on average, whether they changed, and the actions."""
-    numbers, actions = known.seen
+    """Numbers less what they would be on average, whether they changed, what was seen aside, and the actions."""
+    numbers, actions, aside = known.seen
     middle = 0.0 if known.if_one is None or known.if_two is None else (known.if_one + known.if_two) / 2
     shown = actions[:, :MOST_ACTIONS]
     chosen = [(shown == a).astype(np.float64) for a in range(1, int(shown.max(initial=0)) + 1)]
     silent = (numbers == 0).astype(np.float64)
-    return np.concatenate([numbers - middle, silent, *chosen], axis=1)
+    others = [] if aside is None else [aside]
+    return np.concatenate([numbers - middle, silent, *others, *chosen], axis=1)
 
 
 def learned_score(runs: Runs) -> Score | None:
@@ -336,7 +345,7 @@ def finding(target: Target, neighbour: str, direct: float, mu: float, *, seconds
     measured = max(direct, by_mu)
     reached, claimed = (mu, claim.mu) if claim.gaussian and claim.mu else (direct, claim.epsilon)
     share = reached / claimed if claimed > 0 else 0.0
-    holds = direct <= claim.epsilon and (claim.mu is None or mu <= claim.mu)
+    holds = direct <= claim.epsilon and (claim.mu is None or mu <= claim.mu) and target.off_grid == 0
     return Finding(
         policy=target.name,
         neighbour=neighbour,
@@ -350,6 +359,9 @@ def finding(target: Target, neighbour: str, direct: float, mu: float, *, seconds
         holds=holds,
         exact_noise=target.exact,
         seconds=seconds,
+        looked_at=target.looked_at,
+        off_grid=target.off_grid,
+        note=target.note,
         **known,
     )
 

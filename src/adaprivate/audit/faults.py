@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -137,7 +137,8 @@ class BookTarget(Target):
     """The book of a plan, driven by itself.
 
     ``source``: makes a run's source of noise from its seed. ``lives``: how often each batch is released: more than once
-    where a stored copy is taken up again. ``low_bits``: whether those of numbers are to be looked at.
+    where a stored copy is taken up again. ``low_bits``: whether those of numbers are to be looked at. ``spoil``: done to
+    every fresh book.
     """
 
     def __init__(
@@ -150,8 +151,10 @@ class BookTarget(Target):
         *,
         lives: int = 1,
         low_bits: bool = False,
+        spoil: Callable[[Any], None] | None = None,
     ) -> None:
         self.name, self.plan, self.claim, self.pair, self.source, self.lives = name, plan, claim, pair, source, lives
+        self.spoil = spoil
         check.expect(pair.one.rounds >= plan.ends[-1], "rounds", pair.one.rounds, f">= {plan.ends[-1]}")
         if low_bits:
             mechanism = plan.mechanism(plan.epochs[0], Silent())
@@ -162,9 +165,11 @@ class BookTarget(Target):
 
     def _released(self, script: Script, source: Noise) -> Floats:
         book: Any = self.plan.book(source)
+        if self.spoil is not None:
+            self.spoil(book)
         shown: list[Floats] = []
         for t in range(script.rounds):
-            whose = str(script.visitors[t]) if self.plan.unit.needs_user else None
+            whose = script.visitors[t] if self.plan.unit.needs_user else None
             book.add(Event(t, script.candidates[t, 0], float(script.rewards[t]), whose))
             if book.due:
                 stored = book.to_bytes()

@@ -20,6 +20,7 @@ from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.noise import Simulated
 from adaprivate.mechanisms.plan import BatchPlan, Epoch
 from adaprivate.mechanisms.units import EventUnit, Unit
+from adaprivate.mechanisms.units.ledger import UserLedgerUnit
 from adaprivate.mechanisms.units.user import UserUnit
 
 EPSILON, DELTA = 5.0, 1e-5
@@ -79,7 +80,7 @@ def _events(features: Sequence[Sequence[float]], one: Sequence[float], two: Sequ
     """The same features, other rewards."""
     rows = np.array(features, dtype=np.float64)[:, None, :]
     first, second = (Script(rows, np.array(rewards, dtype=np.float64), tuple(who)) for rewards in (one, two))
-    what = "one reward: 0 or 1" if len(set(who)) == len(who) else "the rewards of one person, exchanged"
+    what = "one reward: 0 or 1" if len(set(who)) == len(who) else "all rewards of one person"
     return Pair(first, second, what, tuple(t for t in range(len(one)) if one[t] != two[t]))
 
 
@@ -108,16 +109,19 @@ def _clipped(published: bool) -> Target:
     return BookTarget("sums clipped per person", _plan(unit, multiplier, (4,)), claim, pair, Simulated)
 
 
+def _squares_only(book: Any) -> None:
+    """Leave a ledger of people the squares of what they added, without products of different batches."""
+    people = book._collector.people
+    people.gram = np.diag(np.diag(people.gram))
+
+
 def _ledger(cross_terms: bool) -> Target:
-    """One person in each of four batches whose noise is shared: what they move is not the root of the sum of squares."""
-    batches = 4
-    unit = UserUnit(batches=batches, clip=0.5)
-    strategy = mechanisms.strategy("sqrt", batches)
-    squares = math.sqrt(float((strategy.matrix() ** 2).sum()))
-    multiplier = _SIGMA if cross_terms else _SIGMA * squares / strategy.sensitivity(batches)
-    pair = _events([_X, _Y] * batches, [1.0, 0.0] * batches, [0.0, 1.0] * batches, [0] * 2 * batches)
-    plan = _plan(unit, multiplier, tuple(range(2, 2 * batches + 1, 2)), "sqrt")
-    return BookTarget("a ledger of people", plan, gaussian_claim(), pair, Simulated)
+    """One person in each of eight batches whose noise is shared, always along the same features."""
+    batches = 8
+    plan = _plan(UserLedgerUnit(visits=batches), _SIGMA, tuple(range(1, batches + 1)), "sqrt")
+    pair = _events([_X] * batches, [0.0] * batches, [1.0] * batches, [0] * batches)
+    spoil = None if cross_terms else _squares_only
+    return BookTarget("a ledger of people", plan, gaussian_claim(), pair, Simulated, spoil=spoil)
 
 
 EXHIBITS = (
@@ -158,7 +162,7 @@ EXHIBITS = (
     _planted("never-reset", "a batch's sum that goes on into the next", Fault.NEVER_RESET),
     Exhibit(
         "squares-only",
-        "a ledger of people that adds squares, where noise shared between batches has cross terms",
+        "the ledger of people without its cross terms, which noise shared between batches has",
         lambda: _ledger(False),
         lambda: _ledger(True),
     ),

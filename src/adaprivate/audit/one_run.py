@@ -16,9 +16,11 @@ import numpy as np
 from adaprivate import check
 from adaprivate.audit.attack import Finding, finding
 from adaprivate.audit.bounds import CONFIDENCE, one_run_epsilon, one_run_mu
+from adaprivate.audit.grid import looked
 from adaprivate.audit.targets import Claim, Target, small_settings
 from adaprivate.check import Array, Floats
 from adaprivate.mechanisms import Secure
+from adaprivate.mechanisms.book import Release
 from adaprivate.mechanisms.channels import FLIP, GAUSSIAN, ChannelPlan
 from adaprivate.mechanisms.plan import BatchPlan, RewardPlan
 from adaprivate.runtime.policy import Policy
@@ -63,17 +65,17 @@ def one_run_settings(name: str, values: dict[str, Any], canaries: int) -> Any:
     return settings
 
 
-def _released(policy: Policy, features: Floats, rewards: Floats) -> tuple[list[int], list[Floats]]:
+def _released(policy: Policy, features: Floats, rewards: Floats) -> tuple[list[int], list[Release]]:
     """Play it through; the rounds after which something was released, and what."""
     ends: list[int] = []
-    values: list[Floats] = []
+    releases: list[Release] = []
     exact = policy.source is not None
     if exact:
         reading = policy.learner.read
 
-        def read(release: Any) -> None:
+        def read(release: Release) -> None:
             ends.append(policy.round + 1)
-            values.append(np.array(release.values))
+            releases.append(release)
             reading(release)
 
         vars(policy.learner)["read"] = read
@@ -84,13 +86,13 @@ def _released(policy: Policy, features: Floats, rewards: Floats) -> tuple[list[i
         policy.advance()
         if not exact and policy.version != before:
             ends.append(policy.round)
-            values.append(np.array(policy.settings.released(policy.state)).ravel())
-    return ends, values
+            releases.append(Release(len(releases), np.array(policy.settings.released(policy.state)).ravel()))
+    return ends, releases
 
 
-def _scores(plan: Any, features: Floats, ends: list[int], values: list[Floats]) -> Floats:
+def _scores(plan: Any, features: Floats, ends: list[int], releases: list[Release]) -> Floats:
     """For each canary, how far what was released leans to 1: its own direction in its own batch."""
-    released = np.array(values)
+    released = np.array([release.values for release in releases])
     sums = plan.sums if isinstance(plan, ChannelPlan) else plan
     scores = np.zeros(len(features))
     if not isinstance(sums, BatchPlan):
@@ -155,6 +157,8 @@ def audited_in_one_run(
     direct = one_run_epsilon(canaries, guesses, right, claim.delta, alpha)
     mu = one_run_mu(canaries, guesses, right, alpha)
     target = _Statement(name, claim, exact_noise)
+    if exact_noise:
+        target.looked_at, target.off_grid = looked(policy.settings.plan, shown)
     return finding(
         target,
         f"{canaries} rewards of one run, each 0 or 1",

@@ -15,6 +15,7 @@ from adaprivate.check import Floats
 REWARD, MISSING, USER, CONTEXT = "reward", "missing", "user", "context"
 NEIGHBOURS = (REWARD, MISSING, USER, CONTEXT)
 BY_UNIT = {"event": REWARD, "user": USER, "joint": CONTEXT, "local": CONTEXT}
+"""What differs between neighbours, by the unit that a guarantee protects."""
 PROMISED = {
     "event": (REWARD, MISSING),
     "user": (USER, REWARD, MISSING),
@@ -22,7 +23,6 @@ PROMISED = {
     "local": (CONTEXT, REWARD, MISSING),
 }
 """What may differ by a guarantee for each unit: what it protects, and parts of that."""
-"""What differs between neighbours, by the unit that a guarantee protects."""
 CANDIDATES = 2
 
 
@@ -87,7 +87,10 @@ def pairs(settings: Any, neighbour: str, seed: int = 0) -> list[Pair]:
     script = base_script(settings, seed)
     places = _places(settings)
     if neighbour == USER:
-        return [_person(settings, script, rounds) for rounds in _visits(settings)]
+        visits = _visits(settings)
+        found = [_person(settings, script, rounds, 0.0) for rounds in visits]
+        never = [] if math.isnan(settings.missing) else visits[:2]
+        return found + [_person(settings, script, rounds, math.nan) for rounds in never]
     if neighbour == CONTEXT:
         check.expect(not getattr(settings, "fixed_arms", False), "neighbour", neighbour, "for a policy that has contexts")
         return [_row(script, place, *change) for place in places[:1] for change in _turns(script.candidates[place, 0])]
@@ -99,10 +102,13 @@ def pairs(settings: Any, neighbour: str, seed: int = 0) -> list[Pair]:
             row = _shown(settings, base, place)
             for low, high in values:
                 one, two = (_with(base, (place,), row, (value,)) for value in (low, high))
-                told = "missing" if math.isnan(low) else f"{low:g}"
-                what = f"the reward of round {place}: {told} or {high:g}, all others {others}"
+                what = f"the reward of round {place}: {_told(low)} or {high:g}, all others {others}"
                 found.append(Pair(one, two, what, (place,), base is script))
     return found
+
+
+def _told(reward: float) -> str:
+    return "missing" if math.isnan(reward) else f"{reward:g}"
 
 
 def _places(settings: Any) -> list[int]:
@@ -123,12 +129,12 @@ def _visits(settings: Any) -> list[tuple[int, ...]]:
     return list(dict.fromkeys([several, each, early, counted, (0,)]))
 
 
-def _person(settings: Any, script: Script, rounds: tuple[int, ...]) -> Pair:
-    """All rewards of one person: 0 or 1, for the same features in every visit."""
+def _person(settings: Any, script: Script, rounds: tuple[int, ...], low: float) -> Pair:
+    """All rewards of one person: this (NaN: none comes) or 1, for the same features in every visit."""
     row = _shown(settings, script, 0)
     visitors = tuple(0 if t in rounds else who for t, who in enumerate(script.visitors))
-    one, two = (_with(script, rounds, row, (value,) * len(rounds), visitors=visitors) for value in (0.0, 1.0))
-    return Pair(one, two, f"all {len(rounds)} rewards of one person: 0 or 1", rounds)
+    one, two = (_with(script, rounds, row, (value,) * len(rounds), visitors=visitors) for value in (low, 1.0))
+    return Pair(one, two, f"all {len(rounds)} rewards of one person: {_told(low)} or 1", rounds)
 
 
 def _turns(x: Floats) -> list[tuple[str, Floats, float, Floats, float]]:

@@ -13,10 +13,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from adaprivate import check, policies
-from adaprivate.audit.scripts import BY_UNIT, MISSING, PROMISED, Pair, Script, pairs
+from adaprivate.audit.scripts import BY_UNIT, PROMISED, Pair, Script, pairs
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Streams, borrowed, bound, entry, streams
-from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.channels import GAUSSIAN, ChannelPlan
 from adaprivate.mechanisms.plan import Plan, SamplingPlan
 from adaprivate.policies.core.dispatch import select, update, visit
@@ -24,7 +23,6 @@ from adaprivate.policies.core.propensities import choice_probabilities, copied
 from adaprivate.privacy import GaussianPrice, Guarantee, Price
 from adaprivate.purposes import Purpose
 from adaprivate.runtime.learner import choose, learn
-from adaprivate.runtime.policy import Policy
 
 ROUNDS, BATCH, DIMENSION = 12, 3, 2
 """Settings are as short as this, unless more is needed to see a release."""
@@ -35,10 +33,14 @@ MOST_MOMENTS = 40
 
 
 class Transcripts(NamedTuple):
-    """What many runs of a script showed: numbers released (n, p) and actions (n, T), -1 where they are hidden."""
+    """What many runs of a script showed: numbers released (n, p) and actions (n, T), -1 where they are hidden.
+
+    ``aside`` (n, q): whatever else was seen, of which nobody says what it would be without noise.
+    """
 
     numbers: Floats
     actions: Integers
+    aside: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,12 @@ class Target(ABC):
     """How many numbers are shown at each moment, where old ones are shown again; None: they are all new."""
     scales: Floats | None = None
     """The standard deviation of floating-point noise in each released number, if some were used; None: not asked."""
+    looked_at: int = 0
+    """How many released numbers were compared with the grid of exact noise."""
+    off_grid: int = 0
+    """How many of them exact noise cannot have made."""
+    note: str = ""
+    """What is worth knowing before it is played, or where little can be found."""
 
 
 class _Noise:
@@ -135,9 +143,11 @@ def small_settings(name: str, values: dict[str, Any]) -> Any:
 
 
 class PolicyTarget(Target):
-    """A policy with simulated noise, in compiled code."""
+    """A policy with simulated noise, in compiled code. ``longer``: with more rounds where nothing is released so soon."""
 
-    def __init__(self, settings: Any, neighbour: str | None = None, claim: Claim | None = None) -> None:
+    def __init__(
+        self, settings: Any, neighbour: str | None = None, claim: Claim | None = None, *, longer: bool = True
+    ) -> None:
         guarantee = settings.guarantee(exact_noise=self.exact) if claim is None else None
         if claim is None:
             check.expect(guarantee is not None, "policy", settings.name, "to be a private one: this one claims nothing")
@@ -154,7 +164,7 @@ class PolicyTarget(Target):
         self._plans: dict[Any, Any] = {}
         self._compiled: dict[Any, Any] = {}
         self._silent: dict[bytes, Floats] = {}
-        self._find_moments()
+        self._find_moments(longer)
         self.width = self._shown_at_once()
 
     # --- what is public -----------------------------------------------------------------------------------------------
@@ -176,8 +186,9 @@ class PolicyTarget(Target):
         quiet = [pair for pair in found if not pair.others]
         return quiet if self._sampled and quiet else found  # which of the others were taken would hide it
 
-    def _find_moments(self) -> None:
-        """The rounds after which something new may be public, with more rounds if nothing ever is."""
+    def _find_moments(self, longer: bool) -> None:
+        """The rounds after which something new may be public, with more rounds if nothing ever is and they may be added."""
+        given = self.settings.rounds
         if isinstance(getattr(self.settings, "plan", None), SamplingPlan):
             self.moments: list[int] = []
             return
@@ -190,7 +201,12 @@ class PolicyTarget(Target):
                     before = np.concatenate([numbers[:1, :1].repeat(8, axis=0), numbers[:, :-1]], axis=1)
                     found |= {int(t) + 1 for t in np.flatnonzero((numbers != before).any(axis=(0, 2)))}
             self.moments = sorted(found)[:MOST_MOMENTS]
-            if found or self.settings.rounds * 4 > LONGEST:
+            rounds = self.settings.rounds
+            if found or not longer or rounds * 4 > LONGEST:
+                if not found:
+                    self.note = f"Nothing is released in {rounds} rounds"
+                elif rounds > given:
+                    self.note = f"Nothing is released in {rounds // 4} rounds, so {rounds} are played in every run"
                 return
             self.settings = dataclasses.replace(self.settings, rounds=self.settings.rounds * 4)
 
@@ -309,76 +325,6 @@ class PolicyTarget(Target):
             return total
 
         return np.array([log_odds(1, two, taken) - log_odds(0, one, taken) for taken in actions])
-
-
-class ExactTarget(PolicyTarget):
-    """A policy object with exact noise from the operating system, driven from outside."""
-
-    exact = True
-    _looked_up: dict[str, Any] = {}  # noqa: RUF012  # replaced, never changed
-
-    def play(self, script: Script, seeds: Iterable[int]) -> Transcripts:
-        rows, taken = [], []
-        for _ in seeds:
-            numbers, chosen = self._lived(script)
-            rows.append(numbers)
-            taken.append(chosen)
-        actions = np.array(taken)
-        actions[:, list(script.hidden)] = -1
-        return Transcripts(np.array(rows), actions)
-
-    @cached_property
-    def _sizes(self) -> tuple[int, int]:
-        """How long what is seen is in compiled code, and how long a release is at most."""
-        compiled = self.seen(self.settings, self._quiet).size
-        return compiled, max(1, compiled, getattr(self.settings.plan, "size", 0))
-
-    def _shown_at_once(self) -> int | None:
-        return self._sizes[1] + 1
-
-    def _lived(self, script: Script) -> tuple[Floats, list[int]]:
-        policy = Policy(self.settings, source=Secure())
-        shown, actions, last = [], [], np.zeros(self._sizes[1])
-        learner = policy.learner
-        vars(learner).update(self._looked_up)  # else every run would find out types again
-        reading = learner.read
-
-        def read(release: Any) -> None:
-            last[: len(release.values)] = release.values
-            reading(release)
-
-        vars(learner)["read"] = read
-        moments = set(self.moments)
-        for t in range(script.rounds):
-            whose: dict[str, Any] = {"user": str(script.visitors[t])} if self.people else {}
-            decision = policy.decide(script.candidates[t], **whose)
-            reward = script.rewards[t]
-            policy.learn(decision, None if math.isnan(reward) else float(reward))
-            policy.advance()
-            actions.append(decision.action)
-            if t + 1 in moments:
-                shown.append(np.append(last, policy.version))
-        self._looked_up = {name: vars(learner)[name] for name in ("_choose", "_counted")}
-        return np.concatenate(shown) if shown else np.zeros(0), actions
-
-    def expected(self, script: Script, actions: Integers) -> Floats | None:
-        found = super().expected(script, actions)
-        if found is None or self._sizes[0] != self._sizes[1]:
-            return None
-        by_moment = found.reshape(len(found), len(self.moments), -1)
-        versions = np.zeros((len(found), len(self.moments), 1))
-        return np.concatenate([by_moment, versions], axis=2).reshape(len(found), -1)
-
-
-def policy_target(
-    name: str, values: dict[str, Any], *, neighbour: str | None = None, exact_noise: bool = False
-) -> PolicyTarget:
-    """The policy of this name on short settings, ready to be attacked."""
-    kind = ExactTarget if exact_noise else PolicyTarget
-    settings = small_settings(name, values)
-    if neighbour == MISSING:
-        check.expect(not math.isnan(settings.missing), "missing", settings.missing, "to be a number")
-    return kind(settings, neighbour)
 
 
 def names(chosen: Sequence[str] | None = None) -> list[str]:

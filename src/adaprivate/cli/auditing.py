@@ -13,6 +13,8 @@ from adaprivate import check
 from adaprivate.check import InputError
 from adaprivate.cli.terminal import Json, parsed, print_json, progress, show
 
+MOST_ROUNDS = 1_200_000
+"""Of all runs with exact noise together, unless their number is given; 400 are played anyway."""
 LITTLE = 0.1
 """Findings of a smaller share of the claim say nothing."""
 
@@ -122,17 +124,27 @@ def _attacked(
             )
             return done, None
         target = policy_target(policy, values, neighbour=neighbour, exact_noise=exact_noise)
-        count = trials if trials is not None else 4000 if exact_noise else 10_000
+        usual = max(400, min(4000, MOST_ROUNDS // target.settings.rounds)) if exact_noise else 10_000
+        count = usual if trials is None else trials
+        if target.note:
+            typer.echo(f"{target.note}: {count} runs.", err=True)
         return audited(target, trials=count, confidence=confidence, seed=seed), target.claim
 
 
 def _advice(row: dict[str, Any]) -> list[str]:
     """What to make of it, where that is not plain."""
+    said = [f"{row['note']}."] if row["note"] else []
+    if row["off_grid"]:
+        off = f"{row['off_grid']} of {row['looked_at']} released numbers cannot be made by exact noise"
+        return [*said, f"{off}: their low bits tell what they were made of. Keep it from people's data."]
     if not row["holds"]:
-        return ["More is shown than is claimed: keep it from people's data; --neighbour and --option help to find why."]
+        return [
+            *said,
+            "More is shown than is claimed: keep it from people's data; --neighbour and --option help to find why.",
+        ]
     if row["share"] < LITTLE:
-        return ["So few runs at this epsilon say next to nothing: more --trials, or --epsilon 5, would say more."]
-    return []
+        return [*said, "So few runs at this epsilon say next to nothing: more --trials, or --epsilon 5, would say more."]
+    return said
 
 
 def _summary(row: dict[str, Any]) -> str:
