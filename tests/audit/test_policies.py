@@ -120,8 +120,12 @@ def test_one_run_refuses_what_it_cannot_read():
 
 
 def test_a_person_is_not_an_event():
-    """A guarantee for one reward does not cover all rewards of a person who returns: the attack says so."""
-    found = audited(policy_target("adaprivate-ts", {"epsilon": 5.0, "calibration": "exact"}, neighbour="user"), trials=1500)
+    """A guarantee for one reward does not cover all rewards of a person who returns: it is not asked to, and would fail."""
+    values = {"epsilon": 5.0, "calibration": "exact"}
+    with pytest.raises(InputError, match="to be one that the guarantee speaks of"):
+        policy_target("adaprivate-ts", values, neighbour="user")
+    claim = policy_target("adaprivate-ts", values).claim
+    found = audited(PolicyTarget(small_settings("adaprivate-ts", values), "user", claim), trials=1500)
     assert not found.holds, found
     assert "one person" in found.neighbour
 
