@@ -149,6 +149,8 @@ def test_a_reward_that_never_came_is_never_told(monkeypatch):
 
 def test_a_release_on_arrival_is_found(monkeypatch):
     target = exact(ROWS[0], {**ROWS[1], "rounds": 3}, neighbour="missing")
+    few = target.pairs()[2:4]
+    monkeypatch.setattr(target, "pairs", lambda: few)
     assert audited(target, trials=200, confidence=SURE).holds
     planted(monkeypatch)
     found = audited(target, trials=200, confidence=SURE)

@@ -41,7 +41,7 @@ def options(name):
 
 @pytest.mark.parametrize("name", PRIVATE)
 def test_no_bound_exceeds_the_claim(name):
-    found = audited(policy_target(name, options(name)), trials=1000)
+    found = audited(policy_target(name, options(name)), trials=500)
     assert found.holds, found
     assert 0 <= found.measured_mu < np.inf
     assert "nothing to attack" not in found.attack
