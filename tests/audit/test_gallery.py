@@ -10,7 +10,7 @@ from adaprivate.audit.attack import reachable
 @pytest.mark.parametrize("exhibit", EXHIBITS, ids=lambda exhibit: exhibit.name)
 def test_exhibit(exhibit):
     confidence = 1 - 1e-6 if exhibit.name == "float-noise" else 0.999
-    found = exhibited(exhibit, trials=1000 if exhibit.name == "squares-only" else 2000, confidence=confidence)
+    found = exhibited(exhibit, trials=600 if exhibit.name == "squares-only" else 2000, confidence=confidence)
     assert not found.broken.holds, found.broken
     assert found.sound.holds, found.sound
     assert found.caught

@@ -10,6 +10,8 @@ import pytest
 import adaprivate.audit
 from adaprivate import cli
 from adaprivate.audit import EXHIBITS
+from adaprivate.mechanisms import noise
+from adaprivate.mechanisms.plan import BatchPlan
 
 
 def called(*arguments):
@@ -47,11 +49,29 @@ def test_the_same_seed_finds_the_same():
     assert first == second != other
 
 
-def test_a_claim_that_does_not_hold_is_a_failed_check():
-    """All rewards of a person, of a guarantee for one reward: what it shows exceeds what it claims."""
-    code, out, _ = called(*QUICK[:-1], "1500", "--neighbour", "user", "--option", "calibration=exact", "--json")
+def test_a_claim_that_does_not_hold_is_a_failed_check(monkeypatch):
+    whole = BatchPlan.noise_tables
+    monkeypatch.setattr(BatchPlan, "noise_tables", lambda self, seeds: 0.5 * whole(self, seeds))
+    code, out, _ = called(*QUICK[:-1], "1500", "--option", "calibration=exact", "--json")
     assert code == 1
     assert json.loads(out)["holds"] is False
+
+
+def test_numbers_off_the_grid_are_a_failed_check(monkeypatch):
+    exact = noise._add
+    monkeypatch.setattr(noise, "_add", lambda values, scale, sampler: exact(values, scale, sampler) + 2.0**-42)
+    options = ("--exact-noise", "--option", "calibration=exact", "--option", "rounds=3", "--confidence", "0.999999")
+    code, out, _ = called(*QUICK[:-1], "100", *options)
+    assert code == 1
+    assert "cannot be made by exact noise" in out
+
+
+def test_where_nothing_is_released_it_says_so():
+    options = ("--policy", "dp-se", "--exact-noise", "--trials", "100", "--option", "rounds=20")
+    code, out, said = called(*options)
+    assert code == 0
+    assert "Nothing is released in 20 rounds" in out
+    assert said == "Nothing is released in 20 rounds: 100 runs.\n"
 
 
 def test_one_run_of_exact_noise():
@@ -104,7 +124,7 @@ def test_a_mistake_that_is_missed_is_a_failed_check(monkeypatch):
         (("--policy", "adaprivate-ts", "--trials", "10"), "Expected trials=10 >= 100"),
         (("--policy", "adaprivate-ts", "--confidence", "2"), "Expected confidence=2"),
         (("--policy", "adaprivate-ts", "--option", "nonsense=1"), "nonsense"),
-        (("--policy", "thompson", "--neighbour", "context"), "for a policy that has contexts"),
+        (("--policy", "thompson", "--neighbour", "context"), "to be one that the guarantee speaks of"),
         (("--policy", "adac-oful", "--exact-noise"), "with exact noise"),
         (("--policy", "adaprivate-ts", "--one-run", "--neighbour", "user"), "== 'reward' with --one-run"),
         (("--gallery", "--policy", "adaprivate-ts"), "to come without a policy"),
