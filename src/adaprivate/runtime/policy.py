@@ -150,10 +150,7 @@ class Policy(Kept):
 
     @property
     def people(self) -> dict[str, int] | None:
-        """People who came, visits counted, and visits that found no share left, of rounds counted so far: public.
-
-        None for a policy that does not protect people.
-        """
+        """People who came, their visits that counted and those that found no share left: public. None: it protects none."""
         with self._lock:
             return self._engine.people if self._needs_user else None
 
@@ -259,8 +256,7 @@ class Policy(Kept):
         return self._engine.propensities(within_reach(offered), 512).probability
 
     def _person(self, user: object) -> int:
-        key = b"" if self.source is None else self._origin._key
-        return person_of(user, self._needs_user, key, self.settings.name)
+        return person_of(user, self._needs_user, self._origin._key if self.source else b"", self.settings.name)
 
     def _expect_arms(self, offered: Floats) -> None:
         """Raise unless these are the fixed arms, in a round that the policy was made for."""
