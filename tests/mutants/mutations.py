@@ -782,7 +782,7 @@ MUTATIONS = [
         "        self.batch += 1\n        return total\n",
         "        return total\n",
         "every visit charged to the first batch",
-        CHARGED,
+        suite("noise-aware and not (aware-greedy or aware-joint or aware-ts or aware-ucb) and compiled-channels-are"),
     ),
     Mutation(
         OF_PEOPLE,
