@@ -144,7 +144,7 @@ def test_only_so_many_visits_of_each_are_counted():
     assert int(run.state.book.ledger.scalars["beyond"][0]) == 200 - 35
 
 
-@pytest.mark.parametrize("name", ["gap", "made-table"])
+@pytest.mark.parametrize("name", ["made-table"])
 def test_simulating_in_other_worlds_with_people(name):
     options = {"unit": "user", "people": 20, "visits": "zipf"}
     row = ap.simulate(["noise-aware"], name, rounds=200, seeds=1, options=options).row(0, named=True)

@@ -231,5 +231,5 @@ class NoiseAwareJointSettings(PolicySettings):
 EXAMPLES = (
     NoiseAwareJointSettings(dimension=4, rounds=60),
     NoiseAwareJointSettings(dimension=3, rounds=50, intercept=0.0, noise="sqrt", batch_size=7, growth=1.0, v=0.0),
-    NoiseAwareJointSettings(dimension=3, rounds=50, horizon=20, base_rate=0.2, epsilon=5.0),
+    NoiseAwareJointSettings(dimension=3, rounds=50, horizon=20, batch_size=5, base_rate=0.2, epsilon=5.0),
 )
