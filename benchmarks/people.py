@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from adaprivate import environments, mechanisms
-from adaprivate.compiled import entry, normal, streams, uniform
+from adaprivate.compiled import entry, kernel, normal, streams, uniform
 from adaprivate.mechanisms.units.ledger import followed
 from adaprivate.people.ledger import charge, empty_ledger
 from adaprivate.people.shares import WAYS, gram, shares
@@ -23,16 +23,22 @@ from adaprivate.simulation import policy_settings, run_one
 SIZE, BATCHES, VISITS = 21, 60, 10
 
 
+@kernel
+def turn(aim, rng):
+    """A random direction."""
+    square = 0.0
+    for i in range(aim.shape[0]):
+        aim[i] = normal(rng, 0)
+        square += aim[i] * aim[i]
+    for i in range(aim.shape[0]):
+        aim[i] /= np.sqrt(square)
+
+
 @entry
 def visit_all(book, gram, shares, way, people, rounds, rng, aim):
     """So many rounds, each of somebody and along a random direction."""
     for t in range(rounds):
-        square = 0.0
-        for i in range(aim.shape[0]):
-            aim[i] = normal(rng, 0)
-            square += aim[i] * aim[i]
-        for i in range(aim.shape[0]):
-            aim[i] /= np.sqrt(square)
+        turn(aim, rng)
         person = np.int64(uniform(rng, 1) * people)
         charge(book, gram, shares, way, person, t * BATCHES // rounds, aim)
 
@@ -42,12 +48,7 @@ def draw_all(people, rounds, rng, aim):
     """The same without a ledger."""
     total = 0
     for _ in range(rounds):
-        square = 0.0
-        for i in range(aim.shape[0]):
-            aim[i] = normal(rng, 0)
-            square += aim[i] * aim[i]
-        for i in range(aim.shape[0]):
-            aim[i] /= np.sqrt(square)
+        turn(aim, rng)
         total += np.int64(uniform(rng, 1) * people)
     return total
 

@@ -29,6 +29,7 @@ from adaprivate.environments.protocol import draw, visitor, visitors
 from adaprivate.policies import Settings
 from adaprivate.policies.core.dispatch import select, update, visit
 from adaprivate.purposes import Purpose
+from adaprivate.runtime.asking import needs_user
 
 policy_options = policy_registry.options
 CHUNK = 25
@@ -176,8 +177,7 @@ def run_all(
             environment.name,
             f"to offer the same arms every round, as bernoulli-arms does: {policy.name} needs that",
         )
-        unit = getattr(getattr(policy, "plan", None), "unit", None)
-        told_apart = not getattr(unit, "needs_user", False) or type(environment.world(0)) in visitors.known
+        told_apart = not needs_user(policy) or type(environment.world(0)) in visitors.known
         check.expect(
             told_apart, "environment", environment.name, "to tell people apart, as synthetic does with people=2000"
         )

@@ -333,7 +333,13 @@ MUTATIONS = [
         "a guarantee without the sums that were paid for",
         ROUTED,
     ),
-    Mutation(CHANNELS, "if self._sums.batch == 0 and _alike", "if _alike", "sums begun anew after a release", ROUTED),
+    Mutation(
+        CHANNELS,
+        "if self._sums.batch == 0 and old.enters_like",
+        "if old.enters_like",
+        "sums begun anew after a release",
+        ROUTED,
+    ),
     Mutation(
         CHANNELS,
         "late = new is None or plan.first >= self.round",

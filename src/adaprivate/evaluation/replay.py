@@ -15,6 +15,7 @@ from adaprivate.check import Array
 from adaprivate.compiled import streams
 from adaprivate.evaluation.decisions import Decisions
 from adaprivate.purposes import Purpose
+from adaprivate.runtime.asking import needs_user
 from adaprivate.runtime.policy import Policy
 
 
@@ -25,7 +26,7 @@ def acceptance(log: Decisions) -> float:
 
 def whose(policy: Policy, log: Decisions) -> Sequence[int | None]:
     """Whose each row is, for a policy that protects people; None for others, which are not told."""
-    if not getattr(getattr(policy.settings.plan, "unit", None), "needs_user", False):
+    if not needs_user(policy.settings):
         return [None] * len(log)
     needed = f"to be a column of the log: {policy.settings.name} protects people"
     check.expect(log.users is not None, "user", None, needed)

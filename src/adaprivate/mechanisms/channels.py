@@ -322,7 +322,7 @@ class ChannelBook(Book):
         if new is not None and plan.first == self.plan.first:
             if old.goes_on_in(new):
                 return self._sums_now.extended(new)
-            if self._sums.batch == 0 and _alike(old, new):
+            if self._sums.batch == 0 and old.enters_like(new):
                 after = new.book(self.source)
                 after._collector.go_on(self._sums._collector)
                 return after
@@ -381,14 +381,6 @@ class ChannelBook(Book):
         step = 0 if book._stream is None else book._stream.step
         due = book.batch and book.batch - book.plan.epoch_of(book.batch - 1).first
         check.expect(step == due, "stream", step, f"to stand at step {due}")
-
-
-def _alike(one: BatchPlan, other: BatchPlan) -> bool:
-    """Whether events enter both in the same way, and a first batch of the same rounds."""
-    free = ("delta", "nominal_epsilon", "ends", "epochs", "continues", "shape")
-    same = all(getattr(one, f.name) == getattr(other, f.name) for f in dataclasses.fields(one) if f.name not in free)
-    roots = [None if plan.shape is None else plan.shape.root.tobytes() for plan in (one, other)]
-    return same and roots[0] == roots[1] and one.ends[0] == other.ends[0]
 
 
 def _bit(value: object) -> float:

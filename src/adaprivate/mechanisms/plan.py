@@ -139,6 +139,13 @@ class BatchPlan(Plan):
                 return False
         return True
 
+    def enters_like(self, other: BatchPlan) -> bool:
+        """Whether events enter both in the same way, and a first batch of the same rounds."""
+        free = ("delta", "nominal_epsilon", "ends", "epochs", "continues", "shape")
+        same = all(getattr(self, f.name) == getattr(other, f.name) for f in dataclasses.fields(self) if f.name not in free)
+        roots = [None if plan.shape is None else plan.shape.root.tobytes() for plan in (self, other)]
+        return same and roots[0] == roots[1] and self.ends[0] == other.ends[0]
+
     @property
     def size(self) -> int:
         """The length of a release."""

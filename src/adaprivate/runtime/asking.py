@@ -52,7 +52,7 @@ def expect_public_choice(settings: Any) -> None:
 
 def needs_user(settings: Any) -> bool:
     """Whether a policy protects people, and so must be told whose decisions are."""
-    return bool(getattr(getattr(settings.plan, "unit", None), "needs_user", False))
+    return bool(getattr(getattr(getattr(settings, "plan", None), "unit", None), "needs_user", False))
 
 
 def users_of(users: object, count: int) -> list[object]:

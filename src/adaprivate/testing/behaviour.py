@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import run_all
 from adaprivate.testing.suite import checks, expect, fixed_arms, leaves, offers, play, same_state, whose
 
+Found = TypeVar("Found")
 FIELDS = ("Paper", "Guarantee", "Deviates")
 
 
@@ -33,6 +34,14 @@ def refusal(made: Callable[[], object]) -> str | None:
     except InputError as error:
         return str(error)
     return None
+
+
+def exact_plan(settings: Any, kind: type[Found]) -> Found | None:
+    """The plan of settings that have one of this kind and can have exact noise; None for all others."""
+    plan = getattr(settings, "plan", None)
+    if not isinstance(plan, kind):
+        return None
+    return plan if refusal(lambda: settings.guarantee(exact_noise=True)) is None else None
 
 
 DRAWS = 4000

@@ -15,7 +15,7 @@ from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.blocks import BlockPlan
 from adaprivate.mechanisms.channels import ITEMS
 from adaprivate.mechanisms.units import Event
-from adaprivate.testing.behaviour import refusal
+from adaprivate.testing.behaviour import exact_plan
 from adaprivate.testing.books import exchanged, open_noise
 from adaprivate.testing.channels import (
     ENOUGH,
@@ -31,14 +31,6 @@ from adaprivate.testing.suite import checks, expect, same_state
 
 PLACES = 4
 """Rounds whose reward is replaced."""
-
-
-def exactly_blocked(settings: Any) -> BlockPlan | None:
-    """The plan of settings with blocks of arms that can have exact noise; None for all others."""
-    plan = getattr(settings, "plan", None)
-    if not isinstance(plan, BlockPlan):
-        return None
-    return plan if refusal(lambda: settings.guarantee(exact_noise=True)) is None else None
 
 
 def staged(settings: Any) -> tuple[Any, Floats, Floats, Life]:
@@ -64,7 +56,7 @@ def places(life: Life) -> list[int]:
 @checks
 def exact_blocks_cost_what_their_price_says(settings: Any, world: Any) -> None:
     """Given what was released, one reward moves one block, by what the price pays for, and no moment of release."""
-    plan = exactly_blocked(settings)
+    plan = exact_plan(settings, BlockPlan)
     if plan is None:
         return
     settings, features, rewards, life = staged(settings)
@@ -92,7 +84,7 @@ def exact_blocks_cost_what_their_price_says(settings: Any, world: Any) -> None:
 @checks
 def exact_blocks_draw_the_noise_that_is_stated(settings: Any, world: Any) -> None:
     """Blocks of bits less their sums are discrete Laplace noise of this epsilon: no wider, no narrower."""
-    plan = exactly_blocked(settings)
+    plan = exact_plan(settings, BlockPlan)
     if plan is None:
         return
     book, noise = plan.book(Secure()), []
@@ -107,7 +99,7 @@ def exact_blocks_draw_the_noise_that_is_stated(settings: Any, world: Any) -> Non
 @checks
 def compiled_blocks_are_those_of_the_book(settings: Any, world: Any) -> None:
     """Of bits, simulation and production release the same but for the noise, and learn the same of it."""
-    if exactly_blocked(settings) is None:
+    if exact_plan(settings, BlockPlan) is None:
         return
     settings, features, rewards, life = staged(settings)
     moments = list(range(1, settings.rounds + 1))

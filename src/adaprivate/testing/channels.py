@@ -24,7 +24,7 @@ from adaprivate.mechanisms.plan import BatchPlan
 from adaprivate.purposes import Purpose
 from adaprivate.runtime.engines import ExactEngine
 from adaprivate.runtime.learner import Learner
-from adaprivate.testing.behaviour import refusal
+from adaprivate.testing.behaviour import exact_plan
 from adaprivate.testing.books import (
     FALSE_ALARM,
     Draw,
@@ -78,8 +78,7 @@ def routed(settings: Any) -> ChannelPlan | None:
 
 def exactly_routed(settings: Any) -> ChannelPlan | None:
     """The same where it can have exact noise."""
-    plan = routed(settings)
-    return None if plan is None or refusal(lambda: settings.guarantee(exact_noise=True)) is not None else plan
+    return exact_plan(settings, ChannelPlan)
 
 
 def played(settings: Any, rounds: int | None = None) -> tuple[Floats, Floats]:

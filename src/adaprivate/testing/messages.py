@@ -11,7 +11,7 @@ from adaprivate.check import Floats
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.messages import MessagePlan
 from adaprivate.runtime.policy import Policy
-from adaprivate.testing.behaviour import refusal
+from adaprivate.testing.behaviour import exact_plan
 from adaprivate.testing.books import FALSE_ALARM, distance, expect_scale, open_noise
 from adaprivate.testing.releases import run, silent
 from adaprivate.testing.suite import checks, expect, offers, play
@@ -20,14 +20,6 @@ PAIRS = 400
 """Pairs of people who are exchanged."""
 NUMBERS = 1200
 """Numbers by which the noise is judged, at least."""
-
-
-def exact_messages(settings: Any) -> MessagePlan | None:
-    """The plan of settings that send messages and can have exact noise; None for all others."""
-    plan = getattr(settings, "plan", None)
-    if not isinstance(plan, MessagePlan):
-        return None
-    return plan if refusal(lambda: settings.guarantee(exact_noise=True)) is None else None
 
 
 def people(dimension: int) -> list[tuple[Floats, float]]:
@@ -51,7 +43,7 @@ def _furthest(dimension: int) -> Floats:
 @checks
 def exact_messages_cost_what_their_price_says(settings: Any, world: Any) -> None:
     """Whoever sends a message, what receives noise in it is no further apart than is paid for, in whole numbers."""
-    plan = exact_messages(settings)
+    plan = exact_plan(settings, MessagePlan)
     if plan is None:
         return
     price, sent = plan.price(exact_noise=True), []
@@ -69,7 +61,7 @@ def exact_messages_cost_what_their_price_says(settings: Any, world: Any) -> None
 @checks
 def exact_messages_draw_the_noise_that_is_stated(settings: Any, world: Any) -> None:
     """Over many messages the noise in every number is as wide as stated, no two numbers share it, none has it twice."""
-    plan = exact_messages(settings)
+    plan = exact_plan(settings, MessagePlan)
     if plan is None:
         return
     features = np.full(plan.dimension, 0.5 / math.sqrt(plan.dimension))
@@ -85,7 +77,7 @@ def exact_messages_draw_the_noise_that_is_stated(settings: Any, world: Any) -> N
 @checks
 def messages_are_made_once_and_are_all_that_is_learned(settings: Any, world: Any) -> None:
     """In use every round sends one message, with or without a reward, and the server's sums are those of messages."""
-    plan = exact_messages(settings)
+    plan = exact_plan(settings, MessagePlan)
     if plan is None:
         return
     candidates, rewards = offers(settings)
@@ -106,7 +98,7 @@ def messages_are_made_once_and_are_all_that_is_learned(settings: Any, world: Any
 @checks
 def compiled_messages_are_those_of_the_plan(settings: Any, world: Any) -> None:
     """Without noise, simulation and production send the same, up to the grid."""
-    plan = exact_messages(settings)
+    plan = exact_plan(settings, MessagePlan)
     if plan is None:
         return
     some = people(plan.dimension)[:40]

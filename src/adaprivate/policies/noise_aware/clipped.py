@@ -32,6 +32,7 @@ from adaprivate.policies.core.clipping import (
 from adaprivate.policies.core.dispatch import counted, read, select, selects, updates, visits
 from adaprivate.policies.core.propensities import Propensities, choice_probabilities, propensities_of
 from adaprivate.policies.core.settings import grown
+from adaprivate.policies.noise_aware.people import through
 from adaprivate.policies.noise_aware.state import NoiseAwareState
 
 if TYPE_CHECKING:
@@ -124,11 +125,7 @@ def _update(state: Clipped, features: Floats, reward: float, rng: Streams) -> No
     book, s = state.book, state.book.scalars[0]
     size = book.event.shape[0]
     fill_direction(features, book.catalogue, book.event, book.direction)
-    for i in range(size):
-        total = 0.0
-        for j in range(size):
-            total += book.whitener[i, j] * book.direction[j]
-        book.aim[i] = total
+    through(book.whitener, book.catalogue.shape[0] == 0, book.direction, book.aim)
     place = -1
     if s.batch < book.ends.shape[0] or s.continues:
         place = enter(book.people, s.person, s.batch)

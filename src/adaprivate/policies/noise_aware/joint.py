@@ -22,14 +22,14 @@ from adaprivate.mechanisms.plan import BatchPlan
 from adaprivate.mechanisms.units.joint import GRID, JointUnit
 from adaprivate.policies.core.dispatch import Split
 from adaprivate.policies.core.settings import PolicySettings
-from adaprivate.policies.noise_aware.options import square_strategies
+from adaprivate.policies.noise_aware.options import Scheduled, square_strategies
 from adaprivate.policies.noise_aware.private_contexts import PrivateContextsState, simulated_rows
 from adaprivate.policies.noise_aware.rows import MOST_BATCHES, Rows
 from adaprivate.policies.noise_aware.starting import INTERCEPT_DEVIATION
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoiseAwareJointSettings(PolicySettings):
+class NoiseAwareJointSettings(Scheduled, PolicySettings):
     """Samples theta from the posterior given all releases, where contexts are private as rewards are.
 
     Candidates, features and actions are seen by their own person alone, and all that others meet is computed from noisy
@@ -82,26 +82,6 @@ class NoiseAwareJointSettings(PolicySettings):
         check.expect(count <= MOST_BATCHES, "batches", count, f"<= {MOST_BATCHES} (a larger batch_size or growth)")
 
     # --- the public plan ----------------------------------------------------------------------------------------------
-
-    @cached_property
-    def boundaries(self) -> list[int]:
-        """The rounds after which a new epoch starts: the horizon, twice it, four times it, ..."""
-        found = [self.horizon or self.rounds]
-        while found[-1] < self.rounds:
-            found.append(2 * found[-1])
-        return found
-
-    @cached_property
-    def first_batch(self) -> int:
-        """The rounds of the first batch."""
-        return self.batch_size or max(1, min(2 * self.dimension + 10, self.boundaries[0] // 20))
-
-    @property
-    def variance(self) -> float:
-        """Of a reward around its mean, before anything was learned of it."""
-        if self.reward_variance is not None:
-            return float(self.reward_variance)
-        return 0.25 if self.base_rate is None else self.base_rate * (1 - self.base_rate)
 
     @property
     def prior_precision(self) -> float:

@@ -25,8 +25,39 @@ def square_strategies() -> list[str]:
     return sorted(name for name in mechanisms.strategies() if (built := mechanisms.strategy(name, 3)).rows == built.steps)
 
 
+class Scheduled:
+    """What follows from options that the noise-aware policies share: when batches may end, and how rewards vary."""
+
+    dimension: int
+    rounds: int
+    horizon: int | None
+    batch_size: int | None
+    base_rate: float | None
+    reward_variance: float | None
+
+    @property
+    def variance(self) -> float:
+        """Of a reward around its mean, before anything was learned of it."""
+        if self.reward_variance is not None:
+            return float(self.reward_variance)
+        return 0.25 if self.base_rate is None else self.base_rate * (1 - self.base_rate)
+
+    @cached_property
+    def boundaries(self) -> list[int]:
+        """The rounds after which a new epoch starts: the horizon, twice it, four times it, ..."""
+        found = [self.horizon or self.rounds]
+        while found[-1] < self.rounds:
+            found.append(2 * found[-1])
+        return found
+
+    @cached_property
+    def first_batch(self) -> int:
+        """The rounds of the first batch."""
+        return self.batch_size or max(1, min(2 * self.dimension + 10, self.boundaries[0] // 20))
+
+
 @dataclass(frozen=True, kw_only=True)
-class NoiseAwareOptions(PolicySettings):
+class NoiseAwareOptions(Scheduled, PolicySettings):
     """Settings of a policy that acts on the posterior given all releases. Only the first few matter to most users.
 
     channel: how rewards are released: "flip" (every reward a flipped bit, told at once), "items" (sums of rewards of the
@@ -143,32 +174,12 @@ class NoiseAwareOptions(PolicySettings):
         return float(self.centre or 0.0)
 
     @property
-    def variance(self) -> float:
-        """Of a reward around its mean, before anything was learned of it."""
-        if self.reward_variance is not None:
-            return float(self.reward_variance)
-        return 0.25 if self.base_rate is None else self.base_rate * (1 - self.base_rate)
-
-    @property
     def channels(self) -> tuple[str, ...]:
         """The channels that may be chosen."""
         if self.channel != "auto":
             return (self.channel,)
         plain = 1e-6 <= self.epsilon <= 30 and self.unit == "event"  # what flips and whole numbers are made for
         return CHANNELS if self.memory is None and plain else ("gaussian",)
-
-    @cached_property
-    def boundaries(self) -> list[int]:
-        """The rounds after which a new epoch starts: the horizon, twice it, four times it, ..."""
-        found = [self.horizon or self.rounds]
-        while found[-1] < self.rounds:
-            found.append(2 * found[-1])
-        return found
-
-    @cached_property
-    def first_batch(self) -> int:
-        """The rounds of the first batch."""
-        return self.batch_size or max(1, min(2 * self.dimension + 10, self.boundaries[0] // 20))
 
     @property
     def expected_weight(self) -> float:

@@ -103,7 +103,7 @@ def _visit(state: Peopled, person: int) -> None:
 
 
 @kernel
-def _through(matrix: Floats, diagonal: bool, vector: Floats, out: Floats) -> None:
+def through(matrix: Floats, diagonal: bool, vector: Floats, out: Floats) -> None:
     """The vector in other coordinates."""
     for i in range(vector.shape[0]):
         total = matrix[i, i] * vector[i]
@@ -119,11 +119,11 @@ def _update(state: Peopled, features: Floats, reward: float, rng: Streams) -> No
     book, s = state.book, state.book.scalars[0]
     size = book.event.shape[0]
     fill_direction(features, book.catalogue, book.event, book.direction)
-    _through(book.whitener, book.catalogue.shape[0] == 0, book.direction, book.aim)
+    through(book.whitener, book.catalogue.shape[0] == 0, book.direction, book.aim)
     charge(book.ledger, book.gram, book.shares, s.way, s.person, s.batch, book.aim)
     for i in range(size):
         book.aim[i] = book.ledger.last[i] * _GRID
-    _through(book.root, book.catalogue.shape[0] == 0, book.aim, state.learner.direction)
+    through(book.root, book.catalogue.shape[0] == 0, book.aim, state.learner.direction)
     counted(state.learner, features)
     for i in range(size):
         book.sums[s.batch, i] += (reward - s.centre) * state.learner.direction[i]

@@ -26,7 +26,7 @@ from adaprivate.policies.core.books import release
 from adaprivate.policies.core.dispatch import collects, counts, reads, selects
 from adaprivate.policies.core.linear import dot, highest, sample_parameter
 from adaprivate.policies.core.propensities import Propensities, gaussian_best, propensities_of
-from adaprivate.policies.noise_aware.posterior import settle, variance_by
+from adaprivate.policies.noise_aware.state import settled
 
 
 class PrivateContextsState(NamedTuple):
@@ -152,20 +152,7 @@ def _read(state: PrivateContextsState, released: Floats) -> None:
         information,
         weighted,
     )
-    told = information[size - 1, size - 1]
-    if p.learns_rate and told > 0.0:
-        s.variance = variance_by(p.centre + weighted[size - 1] / told, 1.0 / math.sqrt(told))
-    settle(
-        information,
-        weighted,
-        p.ridge * (p.reward_variance / s.variance) ** 2,
-        p.intercept_mean,
-        p.intercept_precision,
-        p.adapts,
-        state.root,
-        state.coordinates,
-        state.mean,
-    )
+    settled(state, information, weighted)
     s.moment = 0.0
     for i in range(size):
         scale = p.stretch if p.constant == 0.0 or i < size - 1 else p.constant

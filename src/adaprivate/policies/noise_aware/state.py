@@ -249,8 +249,11 @@ def read_told(state: NoiseAwareState, strength: float, value: float) -> None:
 
 
 @kernel
-def settled(state: NoiseAwareState, information: Floats, weighted: Floats) -> None:
-    """The posterior given this information, the mean reward and the prior fitted to it; both are overwritten."""
+def settled(state: Any, information: Floats, weighted: Floats) -> None:
+    """The posterior given this information, the mean reward and the prior fitted to it; both are overwritten.
+
+    Of any learner with these fields: where contexts are private too.
+    """
     s, p = state.scalars[0], state.plan[0]
     last = weighted.shape[0] - 1
     if p.learns_rate and information[last, last] > 0.0:
