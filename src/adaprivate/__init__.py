@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from adaprivate import environments, mechanisms, policies
     from adaprivate.check import InputError, LittleToLearnWarning
     from adaprivate.evaluation.evaluate import evaluate
+    from adaprivate.features import Featuriser
     from adaprivate.mechanisms.laws.randomised_response import flip
     from adaprivate.registry import register
     from adaprivate.runtime.decisions import RewardRefusedError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Featuriser",
     "InputError",
     "LittleToLearnWarning",
     "RewardRefusedError",
@@ -38,6 +40,7 @@ __all__ = [
 
 # Loaded on first use, so that accounting never waits for the compiler.
 _LAZY = {
+    "Featuriser": "adaprivate.features",
     "InputError": "adaprivate.check",
     "LittleToLearnWarning": "adaprivate.check",
     "RewardRefusedError": "adaprivate.runtime.decisions",
