@@ -178,11 +178,19 @@ class SimulatedEngine(Engine):
 class ExactEngine(Engine):
     """A public learner and a private book: for real people's data."""
 
-    def __init__(self, settings: Any, source: Secure, rng: Streams, before_noise: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        settings: Any,
+        source: Secure,
+        rng: Streams,
+        before_noise: Callable[[], None],
+        published: Callable[[Release], None] | None = None,
+    ) -> None:
         super().__init__()
         exact_guarantee(settings)  # or is refused
         plan = settings.plan
         self.settings, self.plan, self.source = settings, plan, source
+        self._published = published
         self.learner = Learner(settings.learner(), rng)
         self.book: Book = plan.book(source)
         self._before_noise = before_noise
@@ -220,6 +228,8 @@ class ExactEngine(Engine):
                 self._closed = self.book.close()  # one step: whatever interrupts, nobody sees two releases of a batch
             release, after = self._closed
             if self.learner.done[1] == release.batch:
+                if self._published is not None:
+                    self._published(release)
                 self.learner.read(release)
             self.book, self._closed = after, None
 

@@ -1,0 +1,522 @@
+"""The service as one process knows it: public state in memory, everything durable in the database."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from adaprivate import check
+from adaprivate.mechanisms.noise import Noise, Secure
+from adaprivate.service import arriving, closing, reading, schema
+from adaprivate.service.arriving import Arrival
+from adaprivate.service.bandit import Bandit, BanditSpec, decision_of, expect_open
+from adaprivate.service.cataloguing import catalogue_of, replace_items
+from adaprivate.service.database import Database, locked
+from adaprivate.service.deciding import Ask, Catalogue, Choices, Decided, Prepared, Snapshot, chosen, group_of, prepared
+from adaprivate.service.faults import Fault
+from adaprivate.service.holdback import holdback_plan, template
+from adaprivate.service.journal import Journal, place
+from adaprivate.service.schema import HOLDBACK, POLICY
+
+__all__ = ["Ask", "BanditSpec", "Decided", "Prepared", "Service"]
+
+KEYS_KEPT = 86_400.0
+"""Seconds for which an idempotency key is remembered."""
+LOOK_AGAIN = 1.0
+"""Seconds before the database is asked again for a bandit or an item that it did not know."""
+
+
+class Room:
+    """What a worker keeps of a bandit: all of it public but its keys."""
+
+    def __init__(self, bandit: Bandit, source: Noise) -> None:
+        self.bandit = bandit
+        self.catalogue = Catalogue(-1, (), np.zeros((0, bandit.dimension)), {})
+        self.snapshot: Snapshot | None = None
+        self.state = "open"
+        self.reason: str | None = None
+        self.void: list[str] = []
+        self.whole = False
+        """Whether the journal has seen all that was published."""
+        self.looked_at = 0.0
+        self.due: dict[tuple[int, int], closing.Batch] = {}
+        """Batches all of whose rounds are assigned, by stream and number."""
+        plan = bandit.settings.plan
+        self.books = {POLICY: template(plan, source)}
+        if bandit.spec.holdback:
+            self.books[HOLDBACK] = template(holdback_plan(bandit), source)
+
+
+class Service:
+    """Decides, takes rewards, closes batches. Every public method may be called from many threads.
+
+    ``journal``: where it is noted what was published, see :mod:`~adaprivate.service.journal`. The schema must be there.
+    """
+
+    def __init__(
+        self,
+        database: str,
+        *,
+        journal: Path | None = None,
+        source: Noise | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.database = Database(database)
+        self.journal = Journal(place(database, journal), clock=clock)
+        self.source = Secure() if source is None else source
+        self.clock = clock
+        self._rooms: dict[int, Room] = {}
+        self._names: dict[str, int] = {}
+        self._missed: dict[str, float] = {}
+        self._caches = threading.RLock()
+        self._deciding = threading.Lock()
+        self._closing = threading.Lock()
+        self._forgotten = clock()
+        self._purged = clock()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.database.close()
+
+    # --- bandits ------------------------------------------------------------------------------------------------------
+
+    def create(self, spec: BanditSpec) -> dict[str, Any]:
+        """Make a bandit; its status."""
+        uid, secret, now = uuid.uuid4().hex, secrets.token_bytes(96), self.clock()
+        Bandit.made(0, uid, spec, secret)  # or is refused
+        self.journal.begin(uid)
+        description = {"uid": uid, "name": spec.name, "created_at": now, "description": spec.to_json(), "secret": secret}
+        try:
+            with self.database.writing() as connection:
+                number = connection.scalar(schema.bandits.insert().values(**description).returning(schema.bandits.c.id))
+                bandit = Bandit.made(int(number or 0), uid, spec, secret)
+                streams = (POLICY, HOLDBACK) if spec.holdback else (POLICY,)
+                rows = [closing.begun(bandit, stream, self.source) for stream in streams]
+                connection.execute(schema.books.insert(), rows)
+        except IntegrityError:
+            raise Fault("exists", f"Expected name={spec.name!r} to be new: there is a bandit of that name.") from None
+        self.refresh()
+        return self.status(spec.name)
+
+    def refresh(self) -> None:
+        """Look for what has changed: new bandits, items and versions. What others do to a bandit is seen here."""
+        b, k = schema.bandits, schema.books
+        query = sa.select(b.c.id, b.c.name, b.c.state, b.c.reason, b.c.void, b.c.catalogue, k.c.version).select_from(
+            b.join(k, sa.and_(k.c.bandit == b.c.id, k.c.stream == POLICY))
+        )
+        with self._caches:
+            with self.database.reading() as connection:
+                rows = connection.execute(query).all()
+            for row in rows:
+                room = self._rooms.get(row.id)
+                if room is None or room.bandit.spec.name != row.name:
+                    room = self._opened(row.id)
+                room.state, room.reason, room.void = row.state, row.reason, json.loads(row.void)
+                if row.catalogue != room.catalogue.number:
+                    with self.database.reading() as connection:
+                        room.catalogue = catalogue_of(connection, room.bandit)
+                if room.snapshot is None or room.snapshot.version != row.version:
+                    self._load(room)
+            self._names = {row.name: row.id for row in rows}
+
+    def _opened(self, number: int) -> Room:
+        with self.database.reading() as connection:
+            row = connection.execute(sa.select(schema.bandits).where(schema.bandits.c.id == number)).one()
+        room = self._rooms[number] = Room(Bandit.of(row), self.source)
+        return room
+
+    def _load(self, room: Room) -> None:
+        """Take over the last closed batch, once the journal says that it may be shown."""
+        known = self.journal.known(room.bandit.uid)  # before the database is read
+        b = schema.books
+        mine = sa.and_(b.c.bandit == room.bandit.id, b.c.stream == POLICY)
+        with self.database.reading() as connection:
+            row = connection.execute(sa.select(b.c.version, b.c.closed, b.c.plan, b.c.learner).where(mine)).one()
+            digests = reading.digests(connection, room.bandit.id)
+        state = known.state(digests)
+        room.whole = state == "whole"
+        if state == "behind":
+            lost = {stream: known.conflicts(stream, digests.get(stream, {})) for stream in (POLICY, HOLDBACK)}
+            self._halt(room, f"batches {lost} were published already, and the database does not have them as they were.")
+            if room.snapshot is not None:
+                return
+        else:
+            self._show(room, digests)
+        fresh = Snapshot(room.bandit, row.version, row.closed, row.plan, row.learner)
+        fresh.warm_up()
+        room.snapshot = fresh
+
+    def _show(self, room: Room, digests: Mapping[int, Mapping[int, str]]) -> None:
+        """Note these batches in the journal: from now on they may be seen."""
+        for stream, rows in digests.items():
+            self.journal.publish(room.bandit.uid, stream, rows)
+
+    def _halt(self, room: Room, reason: str) -> None:
+        """Stop a bandit whose batches may have been released before."""
+        text = (
+            f"the database is older than what was published: {reason} Restore the newest copy, or see `adaprivate resume`."
+        )
+        b = schema.bandits
+        with self.database.writing() as connection:
+            open_ = sa.and_(b.c.id == room.bandit.id, b.c.state.in_(("open", "paused")))
+            connection.execute(b.update().where(open_).values(state="halted", reason=text))
+        room.state, room.reason = "halted", text
+
+    def room(self, name: str) -> Room:
+        """The bandit of this name; the database is asked again, not too often, where it is not known."""
+        number = self._names.get(name)
+        if number is None and time.monotonic() - self._missed.get(name, -LOOK_AGAIN) >= LOOK_AGAIN:
+            if len(self._missed) > 10_000:
+                self._missed.clear()
+            self._missed[name] = time.monotonic()
+            self.refresh()
+            number = self._names.get(name)
+        if number is None:
+            raise Fault("unknown-bandit", f"Expected bandit={name!r:.80} to exist.")
+        return self._rooms[number]
+
+    def bandits(self) -> list[dict[str, Any]]:
+        """All bandits, in short."""
+        self.refresh()
+        with self.database.reading() as connection:
+            return reading.overview(connection, {number: self._rooms[number] for number in self._names.values()})
+
+    def status(self, name: str) -> dict[str, Any]:
+        """Everything public about a bandit."""
+        return self._public(name, reading.status)
+
+    def series(self, name: str) -> dict[str, Any]:
+        """What releases say over time: mean rewards, against the holdback, and which items win."""
+        return self._public(name, reading.series)
+
+    def _public(self, name: str, view: Callable[[sa.Connection, Room], dict[str, Any]]) -> dict[str, Any]:
+        """A view of what was released, once the journal says that it may be shown."""
+        room = self.room(name)
+        with self.database.reading() as connection:
+            digests = reading.digests(connection, room.bandit.id)
+            if room.state not in ("halted", "moved"):
+                self._show(room, digests)
+            return view(connection, room)
+
+    def items(self, name: str) -> list[dict[str, Any]]:
+        """The items that are offered."""
+        catalogue = self._fresh_catalogue(self.room(name))
+        return [{"id": one, "features": catalogue.features[p].tolist()} for one, p in catalogue.positions.items()]
+
+    def put_items(self, name: str, items: Mapping[str, Sequence[float] | None]) -> dict[str, Any]:
+        """Replace the items that are offered; features of None stand for a place of the item's own (one-hot)."""
+        room = self.room(name)
+        with self.database.writing() as connection:
+            clipped = replace_items(connection, room.bandit, items)
+        self.refresh()
+        return {"items": len(room.catalogue.positions), "clipped": clipped}
+
+    def _fresh_catalogue(self, room: Room) -> Catalogue:
+        with self.database.reading() as connection:
+            number = connection.scalar(sa.select(schema.bandits.c.catalogue).where(schema.bandits.c.id == room.bandit.id))
+            if number != room.catalogue.number:
+                room.catalogue = catalogue_of(connection, room.bandit)
+        return room.catalogue
+
+    def pause(self, name: str) -> dict[str, Any]:
+        """Decide no more until it is resumed; batches that are full still close."""
+        return self._turn(name, "open", "paused")
+
+    def resume(self, name: str) -> dict[str, Any]:
+        """Decide again."""
+        return self._turn(name, "paused", "open")
+
+    def _turn(self, name: str, before: str, after: str) -> dict[str, Any]:
+        room = self.room(name)
+        b = schema.bandits
+        with self.database.writing() as connection:
+            now = sa.and_(b.c.id == room.bandit.id, b.c.state == before)
+            connection.execute(b.update().where(now).values(state=after))
+        self.refresh()
+        if room.state != after:
+            raise Fault("halted" if room.state == "halted" else "paused", f"{name} is {room.state}, not {before}.")
+        return self.status(name)
+
+    def default_item(self, name: str) -> str | None:
+        """What to show where nothing can be decided; needs no database."""
+        number = self._names.get(name)
+        if number is None:
+            return None
+        room = self._rooms[number]
+        return room.bandit.spec.default_item or next(iter(room.catalogue.positions), None)
+
+    def ready(self) -> dict[str, bool]:
+        """Whether the database answers, and every bandit's learner is loaded."""
+        try:
+            with self.database.reading() as connection:
+                count = connection.scalar(sa.select(sa.func.count()).select_from(schema.bandits))
+        except Fault:
+            return {"database": False, "learners": False}
+        loaded = sum(room.snapshot is not None for room in self._rooms.values())
+        return {"database": True, "learners": loaded == count}
+
+    # --- decisions ----------------------------------------------------------------------------------------------------
+
+    def check(self, name: str, ask: Ask) -> Prepared:
+        """An ask, checked against what is public."""
+        room = self.room(name)
+        expect_open(room.state, room.reason, name, self.default_item(name))
+        try:
+            return prepared(room.bandit, room.catalogue, ask)
+        except check.InputError:
+            if time.monotonic() - room.looked_at < LOOK_AGAIN:
+                raise
+            room.looked_at = time.monotonic()  # another worker may have replaced the items
+            return prepared(room.bandit, self._fresh_catalogue(room), ask)
+
+    def decide(self, groups: Sequence[tuple[str, Sequence[Prepared], str | None]]) -> list[list[Decided]]:
+        """Decide for each (bandit, asks, idempotency key or None), all in one transaction."""
+        answers: list[list[Decided]] = [[] for _ in groups]
+        by_bandit: dict[int, list[int]] = {}
+        for place_, (name, asks, _) in enumerate(groups):
+            if asks:
+                by_bandit.setdefault(self.room(name).bandit.id, []).append(place_)
+        with self._deciding, self.database.writing() as connection:
+            for number in sorted(by_bandit):  # in one order: no two transactions wait for each other
+                places = by_bandit[number]
+                found = self._decide(connection, self._rooms[number], [groups[p][1:] for p in places])
+                for p, decided in zip(places, found, strict=True):
+                    answers[p] = decided
+        return answers
+
+    def _decide(
+        self, connection: sa.Connection, room: Room, requests: Sequence[tuple[Sequence[Prepared], str | None]]
+    ) -> list[list[Decided]]:
+        b, bandit = schema.bandits, room.bandit
+        mine = b.c.id == bandit.id
+        columns = (b.c.decided, b.c.policy_rounds, b.c.holdback_rounds, b.c.state, b.c.reason)
+        row = connection.execute(locked(sa.select(*columns).where(mine))).one()
+        expect_open(row.state, row.reason, bandit.spec.name, self.default_item(bandit.spec.name))
+        snapshot, catalogue = room.snapshot, room.catalogue
+        if snapshot is None:
+            raise Fault("unavailable", f"{bandit.spec.name} is not loaded yet.", item=self.default_item(bandit.spec.name))
+        known = _known_requests(connection, bandit.id, [key for _, key in requests if key is not None])
+        begins: dict[str, tuple[int, int]] = {}
+        spans: list[tuple[int, int]] = []
+        asks: list[Prepared] = []
+        for some, key in requests:
+            span = (row.decided + len(asks), len(some))
+            if key is not None and (key in known or key in begins):
+                span = known.get(key) or begins[key]
+                if span[1] != len(some):
+                    raise Fault("different", "Expected Idempotency-Key to come with the same request as before.")
+            else:
+                asks.extend(some)
+                if key is not None:
+                    begins[key] = span
+            spans.append(span)
+        fresh: list[Decided] = []
+        if asks:
+            choices = chosen(snapshot, catalogue, asks, row.decided, row.policy_rounds)
+            self._store(connection, room, row, asks, choices, begins)
+            fresh = _decided(snapshot, catalogue, asks, choices, row.decided)
+        return [
+            fresh[begin - row.decided :][:count] if begin >= row.decided else self._again(connection, room, begin, count)
+            for begin, count in spans
+        ]
+
+    def _store(
+        self,
+        connection: sa.Connection,
+        room: Room,
+        row: sa.Row[Any],
+        asks: Sequence[Prepared],
+        choices: Choices,
+        begins: Mapping[str, tuple[int, int]],
+    ) -> None:
+        b, now, number = schema.bandits, self.clock(), room.bandit.id
+        assert room.snapshot is not None
+        connection.execute(
+            schema.decisions.insert().values(
+                bandit=number,
+                first_round=row.decided,
+                count=len(asks),
+                first_policy=row.policy_rounds,
+                policy_count=choices.policy_count,
+                at=now,
+                version=room.snapshot.version,
+                data=choices.data,
+            )
+        )
+        if begins:
+            rows = [{"bandit": number, "key": k, "first_round": f, "count": c, "at": now} for k, (f, c) in begins.items()]
+            connection.execute(schema.requests.insert(), rows)
+        held = len(asks) - choices.policy_count
+        connection.execute(
+            b.update()
+            .where(b.c.id == number)
+            .values(
+                decided=row.decided + len(asks),
+                policy_rounds=row.policy_rounds + choices.policy_count,
+                holdback_rounds=row.holdback_rounds + held,
+                clipped=b.c.clipped + choices.clipped,
+            )
+        )
+
+    def _again(self, connection: sa.Connection, room: Room, first: int, count: int) -> list[Decided]:
+        """The decisions of a request that was met before."""
+        d, bandit = schema.decisions, room.bandit
+        query = sa.select(d.c.first_round, d.c.version, d.c.data)
+        query = query.where(d.c.bandit == bandit.id, d.c.first_round <= first)
+        row = connection.execute(query.order_by(d.c.first_round.desc()).limit(1)).one()
+        group = group_of(row.data)
+        places = np.arange(first - row.first_round, first - row.first_round + count)
+        catalogue = self._fresh_catalogue(room) if len(group.positions) else room.catalogue
+        items = group.chosen_items(catalogue.ids, places)
+        keep = None if room.snapshot is None else room.snapshot.keep
+        found = []
+        for item, place_ in zip(items, places.tolist(), strict=True):
+            odds, stream, number = float(group.propensities[place_]), int(group.streams[place_]), row.first_round + place_
+            token = bandit.token(stream, number)
+            likely = None if np.isnan(odds) else odds
+            found.append(Decided(token, item, row.version, likely, number, stream == HOLDBACK, keep))
+        return found
+
+    # --- rewards ------------------------------------------------------------------------------------------------------
+
+    def check_reward(self, decision_id: str, reward: object) -> None:
+        """Raise unless this is an id of a decision made here and a reward that can be taken."""
+        value = check.reward(reward)
+        arrival = self._arrival(decision_id, value)
+        if arrival is None:
+            raise Fault("unknown-decision", "Expected decision_id to be one of a decision made here.", field="decision_id")
+        if arrival.bandit.spec.local and value not in (0.0, 1.0):
+            raise check.InputError("Expected reward to be a flipped bit, 0 or 1; it is private and not repeated here.")
+
+    def _arrival(self, token: str, value: float) -> Arrival | None:
+        found = decision_of(token)
+        if found is None:
+            return None
+        number, stream, round_ = found
+        room = self._rooms.get(number)
+        if room is None and time.monotonic() - self._missed.get(f"#{number}", -LOOK_AGAIN) >= LOOK_AGAIN:
+            self._missed[f"#{number}"] = time.monotonic()
+            self.refresh()
+            room = self._rooms.get(number)
+        if room is None or stream not in room.books:
+            return None
+        if not secrets.compare_digest(room.bandit.token(stream, round_), token):
+            return None
+        return Arrival(room.bandit, stream, round_, value, room.books[stream])
+
+    def reward(self, entries: Sequence[tuple[str, float | bool]]) -> list[str]:
+        """Store rewards of decisions by their ids, all in one transaction; what became of each."""
+        answers = [arriving.UNKNOWN] * len(entries)
+        found = [self._arrival(token, check.reward(value)) for token, value in entries]
+        real = [place_ for place_, arrival in enumerate(found) if arrival is not None]
+        if real:
+            arrivals = [found[p] for p in real]
+            for p, answer in zip(real, arriving.record(self.database, arrivals, self.clock()), strict=True):  # type: ignore[arg-type]
+                answers[p] = answer
+                arrival = found[p]
+                if answer == arriving.LOST and arrival is not None and self._rooms[arrival.bandit.id].state != "moved":
+                    self._halt(self._rooms[arrival.bandit.id], "it lacks a decision that was made.")
+        return answers
+
+    def arrivals(self, name: str) -> dict[str, Any]:
+        """How many rewards wait and were late. PRIVATE."""
+        return arriving.waiting(self.database, self.room(name).bandit)
+
+    # --- batches ------------------------------------------------------------------------------------------------------
+
+    def close_due(self, limit: int = 8) -> int:
+        """Close batches that are due, at most so many; how many were closed here."""
+        if not self._closing.acquire(blocking=False):
+            return 0
+        try:
+            return self._close_due(limit)
+        finally:
+            self._closing.release()
+
+    def _close_due(self, limit: int) -> int:
+        b, k = schema.bandits, schema.books
+        assigned = sa.case((k.c.stream == POLICY, b.c.policy_rounds), else_=b.c.holdback_rounds)
+        columns = (k.c.bandit, k.c.stream, k.c.version, k.c.closed, k.c.next_end, k.c.closed_round, k.c.sealed)
+        full = sa.and_(k.c.bandit == b.c.id, b.c.state.in_(("open", "paused")), k.c.next_end <= assigned)
+        with self.database.reading() as connection:
+            rows = connection.execute(sa.select(*columns, k.c.claimed_until, assigned.label("assigned")).where(full)).all()
+        closed = 0
+        for row in rows:
+            now = self.clock()
+            if closed >= limit or row.claimed_until > now:
+                continue
+            room = self._rooms.get(row.bandit)
+            if room is None:
+                self.refresh()
+                room = self._rooms[row.bandit]
+            closed += self._close(room, row, now)
+        self._tidy()
+        return closed
+
+    def _close(self, room: Room, row: Any, now: float) -> bool:
+        key = (row.stream, row.version)
+        batch = room.due.get(key)
+        if batch is None:
+            with self.database.reading() as connection:
+                batch = closing.find_due(connection, room.bandit, row, row.assigned)
+            if batch is None:
+                return False
+            room.due = {k: v for k, v in room.due.items() if k[0] != row.stream} | {key: batch}
+        if now < batch.due_at and row.sealed < batch.last_round:
+            return False
+        known = self.journal.known(room.bandit.uid)  # before the database is read
+        with self.database.reading() as connection:
+            behind = known.state(reading.digests(connection, room.bandit.id)) == "behind"
+        if behind:
+            self._load(room)  # which halts it
+            return False
+        if not closing.seal(self.database, room.bandit, batch, now):
+            return False
+        catalogue = self._fresh_catalogue(room)
+        done = closing.close(self.database, room.bandit, catalogue, batch, self.source, self.clock())
+        self.refresh()
+        return done
+
+    def _tidy(self) -> None:
+        """Let go of deleted rewards and old idempotency keys, now and then."""
+        now = self.clock()
+        if now - self._forgotten > 10.0:
+            self._forgotten = now
+            self.database.forget_deleted()
+        if now - self._purged > KEYS_KEPT / 24:
+            self._purged = now
+            with self.database.writing() as connection:
+                connection.execute(schema.requests.delete().where(schema.requests.c.at < now - KEYS_KEPT))
+
+
+def _known_requests(connection: sa.Connection, bandit: int, keys: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """The rounds of requests that were met before."""
+    if not keys:
+        return {}
+    r = schema.requests
+    query = sa.select(r.c.key, r.c.first_round, r.c.count).where(r.c.bandit == bandit, r.c.key.in_(keys))
+    return {row.key: (row.first_round, row[2]) for row in connection.execute(query)}
+
+
+def _decided(
+    snapshot: Snapshot, catalogue: Catalogue, asks: Sequence[Prepared], choices: Choices, first: int
+) -> list[Decided]:
+    """The answers to a group of asks."""
+    bandit, version, keep, ids = snapshot.bandit, snapshot.version, snapshot.keep, catalogue.ids
+    found = []
+    rows = zip(asks, choices.actions.tolist(), choices.streams.tolist(), choices.propensities.tolist(), strict=True)
+    for number, (ask, action, stream, odds) in enumerate(rows, first):
+        item = ask.names[action] if ask.names is not None else ids[ask.positions[action]]  # type: ignore[index]
+        likely = None if odds != odds else odds
+        found.append(Decided(bandit.token(stream, number), item, version, likely, number, stream == HOLDBACK, keep))
+    return found

@@ -1,0 +1,209 @@
+"""Public views: status, overview, and what the dashboard draws. From releases, the ledger and public counts alone.
+
+Nothing here names a table that holds rewards; a test watches every statement.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sqlalchemy as sa
+
+from adaprivate.service import estimating, schema
+from adaprivate.service.bandit import guarantee_of
+from adaprivate.service.schema import HOLDBACK, POLICY
+
+if TYPE_CHECKING:
+    from adaprivate.service.core import Room
+
+LAST_BATCHES = 20
+MOST_ITEMS_SHOWN = 50
+
+
+def digests(connection: sa.Connection, bandit: int) -> dict[int, dict[int, str]]:
+    """The digests of all batches that were closed, by stream and number."""
+    k = schema.ledger
+    found: dict[int, dict[int, str]] = {}
+    for row in connection.execute(sa.select(k.c.stream, k.c.batch, k.c.digest).where(k.c.bandit == bandit)):
+        found.setdefault(row.stream, {})[row.batch] = row.digest
+    return found
+
+
+def overview(connection: sa.Connection, rooms: dict[int, Room]) -> list[dict[str, Any]]:
+    """All bandits, in short."""
+    b, k = schema.bandits, schema.books
+    query = sa.select(b.c.id, b.c.name, b.c.created_at, b.c.decided, b.c.state, k.c.version).select_from(
+        b.join(k, sa.and_(k.c.bandit == b.c.id, k.c.stream == POLICY))
+    )
+    found = []
+    for row in connection.execute(query.order_by(b.c.id)):
+        room = rooms.get(row.id)
+        if room is None or room.snapshot is None:
+            continue
+        stated = guarantee_of(room.bandit, room.snapshot.plan, replay_refused=room.whole, void=room.void)
+        found.append(
+            {
+                "name": row.name,
+                "policy": room.bandit.spec.policy,
+                "epsilon": stated["epsilon"],
+                "delta": stated["delta"],
+                "unit": stated["unit"],
+                "decided": row.decided,
+                "version": row.version,
+                "state": row.state,
+                "created_at": row.created_at,
+            }
+        )
+    return found
+
+
+def _common(connection: sa.Connection, room: Room) -> dict[str, Any]:
+    """What status and series share."""
+    b, k = schema.bandits, schema.books
+    bandit = room.bandit
+    row = connection.execute(sa.select(b).where(b.c.id == bandit.id)).one()
+    streams = {
+        one.stream: one
+        for one in connection.execute(
+            sa.select(k.c.stream, k.c.version, k.c.closed, k.c.next_end).where(k.c.bandit == bandit.id)
+        )
+    }
+    policy = streams[POLICY]
+    assert room.snapshot is not None
+    stated = guarantee_of(bandit, room.snapshot.plan, replay_refused=room.whole, void=json.loads(row.void))
+    counted = policy.closed + (streams[HOLDBACK].closed if HOLDBACK in streams else 0)
+    due = room.due.get((POLICY, policy.version))
+    return {
+        "name": row.name,
+        "state": row.state,
+        "reason": row.reason,
+        "version": policy.version,
+        "guarantee": stated,
+        "rounds": {
+            "decided": row.decided,
+            "policy": row.policy_rounds,
+            "holdback": row.holdback_rounds,
+            "counted": counted,
+        },
+        "next_batch": {
+            "start": policy.closed,
+            "end": policy.next_end,
+            "assigned": row.policy_rounds - policy.closed,
+            "closes_at": None if due is None else due.due_at,
+        },
+        "budget": {"epsilon": stated["epsilon"], "delta": stated["delta"], "explanation": _explained(bandit)},
+        "_row": row,
+    }
+
+
+def _explained(bandit: Any) -> str:
+    whom = "each person's rewards enter" if bandit.needs_user else "each reward enters"
+    return (
+        f"The budget does not run down: {whom} the releases of one book, once, and all of them together cost at most this, "
+        "however many batches follow."
+    )
+
+
+def status(connection: sa.Connection, room: Room) -> dict[str, Any]:
+    """Everything public about a bandit."""
+    found = _common(connection, room)
+    row = found.pop("_row")
+    bandit, spec = room.bandit, room.bandit.spec
+    k = schema.ledger
+    columns = (k.c.batch, k.c.start, k.c.end, k.c.due_at, k.c.released_at, k.c.releases)
+    own = sa.and_(k.c.bandit == bandit.id, k.c.stream == POLICY)
+    latest = sa.select(*columns).where(own).order_by(k.c.batch.desc()).limit(LAST_BATCHES)
+    batches = [dict(one._mapping) for one in connection.execute(latest)]
+    summary = connection.scalar(sa.select(k.c.summary).where(own).order_by(k.c.batch.desc()).limit(1))
+    people = json.loads(summary).get("people") if summary else None
+    worry = json.loads(summary).get("worry") if summary else None
+    notes = [
+        "Decisions use the state of the last closed batch; policies that would learn something public with every round "
+        "(what was shown so far) learn it here when a batch closes.",
+        f"A batch closes when its rounds are all decided and {spec.reward_window:g} seconds have passed since the last; "
+        f"a reward that has not come by then counts as {bandit.missing:g}.",
+    ]
+    if worry:
+        notes.append(worry)
+    if found["next_batch"]["end"] is None:
+        notes.append("All planned rounds are over: it decides by what it learned and learns no more.")
+    return {
+        **found,
+        "policy": spec.policy,
+        "created_at": row.created_at,
+        "unit": found["guarantee"]["unit"],
+        "dimension": bandit.dimension,
+        "rounds_planned": spec.rounds,
+        "reward_window": spec.reward_window,
+        "holdback": spec.holdback,
+        "keep_rewards": spec.keep_rewards,
+        "local": spec.local,
+        "default_item": spec.default_item,
+        "featuriser": spec.featuriser,
+        "options": spec.options,
+        "items": len(room.catalogue.positions),
+        "batches": batches[::-1],
+        "dropped": {"clipped": row.clipped, "visits_beyond": None if people is None else people["beyond"]},
+        "notes": notes,
+    }
+
+
+def series(connection: sa.Connection, room: Room) -> dict[str, Any]:
+    """What releases say over time."""
+    found = _common(connection, room)
+    found.pop("_row")
+    k = schema.ledger
+    lines: dict[int, list[dict[str, Any]]] = {POLICY: [], HOLDBACK: []}
+    shown: dict[str, int] = {}
+    columns = (k.c.stream, k.c.start, k.c.end, k.c.batch, k.c.due_at, k.c.summary)
+    kind = "released"
+    for row in connection.execute(sa.select(*columns).where(k.c.bandit == room.bandit.id).order_by(k.c.batch)):
+        summary = json.loads(row.summary)
+        kind = summary["kind"] if row.stream == POLICY else kind
+        lines[row.stream].append(_point(row, summary))
+        if row.stream == POLICY:
+            for name, count in summary["shown"].items():
+                shown[name] = shown.get(name, 0) + count
+    last = [points[-1]["cumulative"] if points else None for points in (lines[POLICY], lines[HOLDBACK])]
+    return {
+        **found,
+        "learned": lines[POLICY],
+        "holdback": lines[HOLDBACK],
+        "lift": estimating.difference(last[0], last[1]),
+        "items": _items(room, shown),
+        "estimate": "released sums" if kind == "released" else "model",
+    }
+
+
+def _point(row: Any, summary: dict[str, Any]) -> dict[str, Any]:
+    none = {"mean": None, "low": None, "high": None}
+    if summary["kind"] == "model":
+        one, whole = {**none, "mean": summary["mean"]}, None
+    else:
+        one = estimating.interval(summary["batch"], summary["centre"]) or none
+        whole = estimating.interval(summary["whole"], summary["centre"])
+    place = {"batch": row.batch, "rounds": [row.start, row.end], "at": row.due_at}
+    return {**place, **one, "cumulative": whole}
+
+
+def _items(room: Room, shown: dict[str, int]) -> list[dict[str, Any]]:
+    """How often each item was chosen by the policy in closed batches, and what the released state makes of it."""
+    assert room.snapshot is not None
+    total = max(sum(shown.values()), 1)
+    theta = room.snapshot.mean
+    scores: dict[str, float] = {}
+    if room.bandit.featuriser is None:
+        positions = room.catalogue.positions
+        size = room.bandit.dimension
+        intercept = theta[size] if len(theta) > size else 0.0
+        centre = float(getattr(room.snapshot.plan, "centre", 0.0))
+        names = [name for name in positions if name in shown] or [*positions][:MOST_ITEMS_SHOWN]
+        values = room.catalogue.features[[positions[name] for name in names]] @ theta[:size] + intercept + centre
+        scores = dict(zip(names, np.asarray(values).tolist(), strict=True))
+    names = sorted({*shown, *scores}, key=lambda name: (-shown.get(name, 0), -scores.get(name, 0.0)))
+    return [
+        {"id": name, "shown": shown.get(name, 0), "share": shown.get(name, 0) / total, "score": scores.get(name)}
+        for name in names[:MOST_ITEMS_SHOWN]
+    ]
