@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
@@ -21,12 +20,13 @@ from adaprivate.service import arriving, closing, reading, schema
 from adaprivate.service.arriving import Arrival
 from adaprivate.service.bandit import Bandit, BanditSpec, decision_of, expect_open
 from adaprivate.service.cataloguing import catalogue_of, replace_items
-from adaprivate.service.database import Database, locked
-from adaprivate.service.deciding import Ask, Catalogue, Choices, Decided, Prepared, Snapshot, chosen, group_of, prepared
+from adaprivate.service.database import Database
+from adaprivate.service.deciding import Ask, Catalogue, Decided, Prepared, Snapshot, prepared
 from adaprivate.service.faults import Fault
-from adaprivate.service.holdback import holdback_plan, template
 from adaprivate.service.journal import Journal, place
+from adaprivate.service.room import Room
 from adaprivate.service.schema import HOLDBACK, POLICY
+from adaprivate.service.storing import decided
 
 __all__ = ["Ask", "BanditSpec", "Decided", "Prepared", "Service"]
 
@@ -34,27 +34,6 @@ KEYS_KEPT = 86_400.0
 """Seconds for which an idempotency key is remembered."""
 LOOK_AGAIN = 1.0
 """Seconds before the database is asked again for a bandit or an item that it did not know."""
-
-
-class Room:
-    """What a worker keeps of a bandit: all of it public but its keys."""
-
-    def __init__(self, bandit: Bandit, source: Noise) -> None:
-        self.bandit = bandit
-        self.catalogue = Catalogue(-1, (), np.zeros((0, bandit.dimension)), {})
-        self.snapshot: Snapshot | None = None
-        self.state = "open"
-        self.reason: str | None = None
-        self.void: list[str] = []
-        self.whole = False
-        """Whether the journal has seen all that was published."""
-        self.looked_at = 0.0
-        self.due: dict[tuple[int, int], closing.Batch] = {}
-        """Batches all of whose rounds are assigned, by stream and number."""
-        plan = bandit.settings.plan
-        self.books = {POLICY: template(plan, source)}
-        if bandit.spec.holdback:
-            self.books[HOLDBACK] = template(holdback_plan(bandit), source)
 
 
 class Service:
@@ -117,17 +96,29 @@ class Service:
         with self._caches:
             with self.database.reading() as connection:
                 rows = connection.execute(query).all()
+            failed: Exception | None = None
             for row in rows:
-                room = self._rooms.get(row.id)
-                if room is None or room.bandit.spec.name != row.name:
-                    room = self._opened(row.id)
-                room.state, room.reason, room.void = row.state, row.reason, json.loads(row.void)
-                if row.catalogue != room.catalogue.number:
-                    with self.database.reading() as connection:
-                        room.catalogue = catalogue_of(connection, room.bandit)
-                if room.snapshot is None or room.snapshot.version != row.version:
-                    self._load(room)
-            self._names = {row.name: row.id for row in rows}
+                try:
+                    self._take_over(row)
+                except Fault:
+                    raise
+                except Exception as error:  # of one bandit: the others go on
+                    failed = error
+            self._names = {row.name: row.id for row in rows if row.id in self._rooms}
+            if failed is not None:
+                raise failed
+
+    def _take_over(self, row: Any) -> None:
+        """Bring what is kept of a bandit up to this row."""
+        room = self._rooms.get(row.id)
+        if room is None or room.bandit.spec.name != row.name:
+            room = self._opened(row.id)
+        room.state, room.reason, room.void = row.state, row.reason, json.loads(row.void)
+        if row.catalogue != room.catalogue.number:
+            with self.database.reading() as connection:
+                room.catalogue = catalogue_of(connection, room.bandit)
+        if room.snapshot is None or room.snapshot.version != row.version:
+            self._load(room)
 
     def _opened(self, number: int) -> Room:
         with self.database.reading() as connection:
@@ -252,8 +243,7 @@ class Service:
         number = self._names.get(name)
         if number is None:
             return None
-        room = self._rooms[number]
-        return room.bandit.spec.default_item or next(iter(room.catalogue.positions), None)
+        return self._rooms[number].default_item
 
     def ready(self) -> dict[str, bool]:
         """Whether the database answers, and every bandit's learner is loaded."""
@@ -270,7 +260,7 @@ class Service:
     def check(self, name: str, ask: Ask) -> Prepared:
         """An ask, checked against what is public."""
         room = self.room(name)
-        expect_open(room.state, room.reason, name, self.default_item(name))
+        expect_open(room.state, room.reason, name, room.default_item)
         try:
             return prepared(room.bandit, room.catalogue, ask)
         except check.InputError:
@@ -289,103 +279,10 @@ class Service:
         with self._deciding, self.database.writing() as connection:
             for number in sorted(by_bandit):  # in one order: no two transactions wait for each other
                 places = by_bandit[number]
-                found = self._decide(connection, self._rooms[number], [groups[p][1:] for p in places])
-                for p, decided in zip(places, found, strict=True):
-                    answers[p] = decided
+                found = decided(connection, self._rooms[number], [groups[p][1:] for p in places], self.clock())
+                for p, answer in zip(places, found, strict=True):
+                    answers[p] = answer
         return answers
-
-    def _decide(
-        self, connection: sa.Connection, room: Room, requests: Sequence[tuple[Sequence[Prepared], str | None]]
-    ) -> list[list[Decided]]:
-        b, bandit = schema.bandits, room.bandit
-        mine = b.c.id == bandit.id
-        columns = (b.c.decided, b.c.policy_rounds, b.c.holdback_rounds, b.c.state, b.c.reason)
-        row = connection.execute(locked(sa.select(*columns).where(mine))).one()
-        expect_open(row.state, row.reason, bandit.spec.name, self.default_item(bandit.spec.name))
-        snapshot, catalogue = room.snapshot, room.catalogue
-        if snapshot is None:
-            raise Fault("unavailable", f"{bandit.spec.name} is not loaded yet.", item=self.default_item(bandit.spec.name))
-        known = _known_requests(connection, bandit.id, [key for _, key in requests if key is not None])
-        begins: dict[str, tuple[int, int]] = {}
-        spans: list[tuple[int, int]] = []
-        asks: list[Prepared] = []
-        for some, key in requests:
-            span = (row.decided + len(asks), len(some))
-            if key is not None and (key in known or key in begins):
-                span = known.get(key) or begins[key]
-                if span[1] != len(some):
-                    raise Fault("different", "Expected Idempotency-Key to come with the same request as before.")
-            else:
-                asks.extend(some)
-                if key is not None:
-                    begins[key] = span
-            spans.append(span)
-        fresh: list[Decided] = []
-        if asks:
-            choices = chosen(snapshot, catalogue, asks, row.decided, row.policy_rounds)
-            self._store(connection, room, row, asks, choices, begins)
-            fresh = _decided(snapshot, catalogue, asks, choices, row.decided)
-        return [
-            fresh[begin - row.decided :][:count] if begin >= row.decided else self._again(connection, room, begin, count)
-            for begin, count in spans
-        ]
-
-    def _store(
-        self,
-        connection: sa.Connection,
-        room: Room,
-        row: sa.Row[Any],
-        asks: Sequence[Prepared],
-        choices: Choices,
-        begins: Mapping[str, tuple[int, int]],
-    ) -> None:
-        b, now, number = schema.bandits, self.clock(), room.bandit.id
-        assert room.snapshot is not None
-        connection.execute(
-            schema.decisions.insert().values(
-                bandit=number,
-                first_round=row.decided,
-                count=len(asks),
-                first_policy=row.policy_rounds,
-                policy_count=choices.policy_count,
-                at=now,
-                version=room.snapshot.version,
-                data=choices.data,
-            )
-        )
-        if begins:
-            rows = [{"bandit": number, "key": k, "first_round": f, "count": c, "at": now} for k, (f, c) in begins.items()]
-            connection.execute(schema.requests.insert(), rows)
-        held = len(asks) - choices.policy_count
-        connection.execute(
-            b.update()
-            .where(b.c.id == number)
-            .values(
-                decided=row.decided + len(asks),
-                policy_rounds=row.policy_rounds + choices.policy_count,
-                holdback_rounds=row.holdback_rounds + held,
-                clipped=b.c.clipped + choices.clipped,
-            )
-        )
-
-    def _again(self, connection: sa.Connection, room: Room, first: int, count: int) -> list[Decided]:
-        """The decisions of a request that was met before."""
-        d, bandit = schema.decisions, room.bandit
-        query = sa.select(d.c.first_round, d.c.version, d.c.data)
-        query = query.where(d.c.bandit == bandit.id, d.c.first_round <= first)
-        row = connection.execute(query.order_by(d.c.first_round.desc()).limit(1)).one()
-        group = group_of(row.data)
-        places = np.arange(first - row.first_round, first - row.first_round + count)
-        catalogue = self._fresh_catalogue(room) if len(group.positions) else room.catalogue
-        items = group.chosen_items(catalogue.ids, places)
-        keep = None if room.snapshot is None else room.snapshot.keep
-        found = []
-        for item, place_ in zip(items, places.tolist(), strict=True):
-            odds, stream, number = float(group.propensities[place_]), int(group.streams[place_]), row.first_round + place_
-            token = bandit.token(stream, number)
-            likely = None if np.isnan(odds) else odds
-            found.append(Decided(token, item, row.version, likely, number, stream == HOLDBACK, keep))
-        return found
 
     # --- rewards ------------------------------------------------------------------------------------------------------
 
@@ -497,26 +394,3 @@ class Service:
             self._purged = now
             with self.database.writing() as connection:
                 connection.execute(schema.requests.delete().where(schema.requests.c.at < now - KEYS_KEPT))
-
-
-def _known_requests(connection: sa.Connection, bandit: int, keys: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """The rounds of requests that were met before."""
-    if not keys:
-        return {}
-    r = schema.requests
-    query = sa.select(r.c.key, r.c.first_round, r.c.count).where(r.c.bandit == bandit, r.c.key.in_(keys))
-    return {row.key: (row.first_round, row[2]) for row in connection.execute(query)}
-
-
-def _decided(
-    snapshot: Snapshot, catalogue: Catalogue, asks: Sequence[Prepared], choices: Choices, first: int
-) -> list[Decided]:
-    """The answers to a group of asks."""
-    bandit, version, keep, ids = snapshot.bandit, snapshot.version, snapshot.keep, catalogue.ids
-    found = []
-    rows = zip(asks, choices.actions.tolist(), choices.streams.tolist(), choices.propensities.tolist(), strict=True)
-    for number, (ask, action, stream, odds) in enumerate(rows, first):
-        item = ask.names[action] if ask.names is not None else ids[ask.positions[action]]  # type: ignore[index]
-        likely = None if odds != odds else odds
-        found.append(Decided(bandit.token(stream, number), item, version, likely, number, stream == HOLDBACK, keep))
-    return found

@@ -16,7 +16,7 @@ from adaprivate.service.bandit import guarantee_of
 from adaprivate.service.schema import HOLDBACK, POLICY
 
 if TYPE_CHECKING:
-    from adaprivate.service.core import Room
+    from adaprivate.service.room import Room
 
 LAST_BATCHES = 20
 MOST_ITEMS_SHOWN = 50
