@@ -5,10 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from adaprivate import privacy
-
 if TYPE_CHECKING:
-    from adaprivate import environments, mechanisms, policies
+    from adaprivate import environments, mechanisms, policies, privacy
     from adaprivate.check import InputError, LittleToLearnWarning
     from adaprivate.evaluation.evaluate import evaluate
     from adaprivate.features import Featuriser
@@ -38,7 +36,7 @@ __all__ = [
     "simulate",
 ]
 
-# Loaded on first use, so that accounting never waits for the compiler.
+# Loaded on first use, so that accounting never waits for the compiler, nor a client of the service for accounting.
 _LAZY = {
     "Featuriser": "adaprivate.features",
     "InputError": "adaprivate.check",
@@ -50,6 +48,7 @@ _LAZY = {
     "mechanisms": "adaprivate.mechanisms",
     "policies": "adaprivate.policies",
     "policy": "adaprivate.runtime.opening",
+    "privacy": "adaprivate.privacy",
     "load": "adaprivate.runtime.opening",
     "register": "adaprivate.registry",
     "simulate": "adaprivate.simulation",

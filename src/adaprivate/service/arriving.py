@@ -20,6 +20,18 @@ from adaprivate.service.database import Database, locked
 RECORDED, DUPLICATE, DIFFERENT, LATE, LOST, UNKNOWN = "recorded", "duplicate", "different", "late", "lost", "unknown"
 
 
+_NUMBER: sa.BindParameter[int] = sa.bindparam("number")
+# built once: building a statement takes longer than running it
+_SEALED = locked(
+    sa.select(schema.books.c.stream, schema.books.c.sealed).where(schema.books.c.bandit == _NUMBER), shared=True
+)
+_OWNER = sa.select(schema.bandits.c.decided, schema.bandits.c.state).where(schema.bandits.c.id == _NUMBER)
+_R = schema.rewards
+_STORED = sa.select(_R.c.round, _R.c.value, _R.c.told).where(
+    _R.c.bandit == _NUMBER, _R.c.round.in_(sa.bindparam("rounds", expanding=True))
+)
+
+
 class Arrival(NamedTuple):
     """A reward for a round; ``book``: an empty book of its stream, which says what is stored in its place."""
 
@@ -52,10 +64,8 @@ def _record_of_one(
     answers: list[str],
     now: float,
 ) -> None:
-    b, d = schema.books, schema.bandits
-    rows = connection.execute(locked(sa.select(b.c.stream, b.c.sealed).where(b.c.bandit == number), shared=True))
-    sealed = {row.stream: row.sealed for row in rows}
-    owner = connection.execute(sa.select(d.c.decided, d.c.state).where(d.c.id == number)).one_or_none()
+    sealed = {row.stream: row.sealed for row in connection.execute(_SEALED, {"number": number})}
+    owner = connection.execute(_OWNER, {"number": number}).one_or_none()
     decided = 0 if owner is None or owner.state == "moved" else owner.decided
     known = _stored(connection, number, [arrival.round for arrival in arrivals])
     new: dict[int, dict[str, Any]] = {}
@@ -101,12 +111,10 @@ def _compared(arrival: Arrival, before: tuple[float, bool]) -> str:
 
 
 def _stored(connection: sa.Connection, bandit: int, rounds: Sequence[int]) -> dict[int, tuple[float, bool]]:
-    r = schema.rewards
     found: dict[int, tuple[float, bool]] = {}
     for begin in range(0, len(rounds), 500):
-        some = rounds[begin : begin + 500]
-        query = sa.select(r.c.round, r.c.value, r.c.told).where(r.c.bandit == bandit, r.c.round.in_(some))
-        found.update({row.round: (row.value, bool(row.told)) for row in connection.execute(query)})
+        some = {"number": bandit, "rounds": [*rounds[begin : begin + 500]]}
+        found.update({row.round: (row.value, bool(row.told)) for row in connection.execute(_STORED, some)})
     return found
 
 

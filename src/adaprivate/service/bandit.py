@@ -32,7 +32,7 @@ LONGEST_WINDOW = 366 * 86_400.0
 MOST_HELD_BACK = 0.5
 _OWN = ("name", "policy", "reward_window", "holdback", "default_item", "keep_rewards", "featuriser", "options")
 """Fields of a description that are no option of the policy."""
-_TOKEN = re.compile(r"([0-9a-f]{1,8})([ph])([0-9a-f]{1,15})-([0-9a-f]{20})")
+_TOKEN = re.compile(r"([0-9a-f]{1,8})([phPH])([0-9a-f]{1,15})-([0-9a-f]{20})")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,8 +192,11 @@ class Bandit:
         return float(self.settings.missing)
 
     def token(self, stream: int, number: int) -> str:
-        """The id of a decision: its bandit, stream and round, and a mark that nobody can make up."""
-        text = f"{self.id:x}{'ph'[stream]}{number:x}"
+        """The id of a decision: its bandit, stream and round, and a mark that nobody can make up.
+
+        A capital letter says that the client must flip the reward before it leaves.
+        """
+        text = f"{self.id:x}{('PH' if self.spec.local else 'ph')[stream]}{number:x}"
         return f"{text}-{hashlib.blake2b(text.encode(), key=self.keys.decisions, digest_size=10).hexdigest()}"
 
     def streams_of(self, rounds: Any, people: Any) -> Any:
@@ -211,7 +214,7 @@ def decision_of(token: str) -> tuple[int, int, int] | None:
     found = _TOKEN.fullmatch(token)
     if found is None:
         return None
-    return int(found[1], 16), POLICY if found[2] == "p" else HOLDBACK, int(found[3], 16)
+    return int(found[1], 16), POLICY if found[2] in "pP" else HOLDBACK, int(found[3], 16)
 
 
 def mixed(words: tuple[np.uint64, np.uint64], numbers: Any) -> Any:

@@ -73,18 +73,21 @@ def _features(
     """The features of these items, those given checked and clipped, the others one-hot."""
     length = item_length(bandit)
     rows = np.zeros((len(items), length))
-    free = len({int(np.argmax(row)) for row in before.features if _one_hot(row)})
     for index, (name, given) in enumerate(items.items()):
         if given is not None:
             rows[index] = check.floats(f"items.{name}", given, (length,))
+    taken = {int(np.argmax(row)) for row in (*before.features, *rows) if _one_hot(row)}
+    free = (place for place in range(length) if place not in taken)
+    for index, (name, given) in enumerate(items.items()):
+        if given is not None:
             continue
         place = latest.get(name)
         if place is not None and _one_hot(before.features[place]):
             rows[index] = before.features[place]
             continue
-        check.expect(free < length, f"items.{name}", None, f"to come with features: all {length} places are taken")
-        rows[index, free] = 1.0
-        free += 1
+        own = next(free, None)
+        check.expect(own is not None, f"items.{name}", None, f"to come with features: all {length} places are taken")
+        rows[index, own] = 1.0
     large = np.abs(rows).max(initial=0.0) > 1e150
     check.expect(not large, "items", "features beyond 1e150", "to be smaller")
     if bandit.featuriser is not None:

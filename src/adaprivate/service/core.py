@@ -169,8 +169,8 @@ class Service:
         if number is None and time.monotonic() - self._missed.get(name, -LOOK_AGAIN) >= LOOK_AGAIN:
             if len(self._missed) > 10_000:
                 self._missed.clear()
-            self._missed[name] = time.monotonic()
             self.refresh()
+            self._missed[name] = time.monotonic()  # after it: others who ask meanwhile must not be told that it is unknown
             number = self._names.get(name)
         if number is None:
             raise Fault("unknown-bandit", f"Expected bandit={name!r:.80} to exist.")
@@ -257,17 +257,18 @@ class Service:
 
     # --- decisions ----------------------------------------------------------------------------------------------------
 
-    def check(self, name: str, ask: Ask) -> Prepared:
-        """An ask, checked against what is public."""
+    def check(self, name: str, ask: Ask, *, look_again: bool = True) -> Prepared:
+        """An ask, checked against what is public. ``look_again``: whether the database may be asked for newer items."""
         room = self.room(name)
         expect_open(room.state, room.reason, name, room.default_item)
         try:
             return prepared(room.bandit, room.catalogue, ask)
         except check.InputError:
-            if time.monotonic() - room.looked_at < LOOK_AGAIN:
+            if not look_again or time.monotonic() - room.looked_at < LOOK_AGAIN:
                 raise
-            room.looked_at = time.monotonic()  # another worker may have replaced the items
-            return prepared(room.bandit, self._fresh_catalogue(room), ask)
+            catalogue = self._fresh_catalogue(room)  # another worker may have replaced the items
+            room.looked_at = time.monotonic()
+            return prepared(room.bandit, catalogue, ask)
 
     def decide(self, groups: Sequence[tuple[str, Sequence[Prepared], str | None]]) -> list[list[Decided]]:
         """Decide for each (bandit, asks, idempotency key or None), all in one transaction."""
@@ -302,8 +303,8 @@ class Service:
         number, stream, round_ = found
         room = self._rooms.get(number)
         if room is None and time.monotonic() - self._missed.get(f"#{number}", -LOOK_AGAIN) >= LOOK_AGAIN:
-            self._missed[f"#{number}"] = time.monotonic()
             self.refresh()
+            self._missed[f"#{number}"] = time.monotonic()
             room = self._rooms.get(number)
         if room is None or stream not in room.books:
             return None

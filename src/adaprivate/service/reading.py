@@ -67,7 +67,7 @@ def _common(connection: sa.Connection, room: Room) -> dict[str, Any]:
     streams = {
         one.stream: one
         for one in connection.execute(
-            sa.select(k.c.stream, k.c.version, k.c.closed, k.c.next_end).where(k.c.bandit == bandit.id)
+            sa.select(k.c.stream, k.c.version, k.c.closed, k.c.next_end, k.c.releases).where(k.c.bandit == bandit.id)
         )
     }
     policy = streams[POLICY]
@@ -80,6 +80,7 @@ def _common(connection: sa.Connection, room: Room) -> dict[str, Any]:
         "state": row.state,
         "reason": row.reason,
         "version": policy.version,
+        "releases": sum(one.releases for one in streams.values()),
         "guarantee": stated,
         "rounds": {
             "decided": row.decided,
@@ -115,7 +116,8 @@ def status(connection: sa.Connection, room: Room) -> dict[str, Any]:
     columns = (k.c.batch, k.c.start, k.c.end, k.c.due_at, k.c.released_at, k.c.releases)
     own = sa.and_(k.c.bandit == bandit.id, k.c.stream == POLICY)
     latest = sa.select(*columns).where(own).order_by(k.c.batch.desc()).limit(LAST_BATCHES)
-    batches = [dict(one._mapping) for one in connection.execute(latest)]
+    names = ("batch", "start", "end", "due_at", "released_at", "releases")
+    batches = [dict(zip(names, one, strict=True)) for one in connection.execute(latest)]
     summary = connection.scalar(sa.select(k.c.summary).where(own).order_by(k.c.batch.desc()).limit(1))
     people = json.loads(summary).get("people") if summary else None
     worry = json.loads(summary).get("worry") if summary else None

@@ -23,14 +23,34 @@ MOST_NUMBERS = 2**24
 Span = tuple[int, int]
 """The first round of a request, and how many it has."""
 
+_B, _D, _R = schema.bandits, schema.decisions, schema.requests
+# built once: building a statement takes longer than running it
+_BANDIT = locked(
+    sa.select(_B.c.decided, _B.c.policy_rounds, _B.c.state, _B.c.reason).where(_B.c.id == sa.bindparam("number"))
+)
+_INSERT = _D.insert()
+_REMEMBER = _R.insert()
+_ADVANCE = (
+    _B.update()
+    .where(_B.c.id == sa.bindparam("number"))
+    .values(
+        decided=_B.c.decided + sa.bindparam("more"),
+        policy_rounds=_B.c.policy_rounds + sa.bindparam("own"),
+        holdback_rounds=_B.c.holdback_rounds + sa.bindparam("held"),
+        clipped=_B.c.clipped + sa.bindparam("longer"),
+    )
+)
+_KNOWN = sa.select(_R.c.key, _R.c.first_round, _R.c.count).where(
+    _R.c.bandit == sa.bindparam("number"), _R.c.key.in_(sa.bindparam("keys", expanding=True))
+)
+
 
 def decided(
     connection: sa.Connection, room: Room, requests: Sequence[tuple[Sequence[Prepared], str | None]], now: float
 ) -> list[list[Decided]]:
     """Decide the asks of these requests of one bandit, and store that; those whose key was met before are looked up."""
-    b, bandit = schema.bandits, room.bandit
-    columns = (b.c.decided, b.c.policy_rounds, b.c.state, b.c.reason)
-    row = connection.execute(locked(sa.select(*columns).where(b.c.id == bandit.id))).one()
+    bandit = room.bandit
+    row = connection.execute(_BANDIT, {"number": bandit.id}).one()
     expect_open(row.state, row.reason, bandit.spec.name, room.default_item)
     snapshot = room.snapshot
     if snapshot is None:
@@ -64,15 +84,29 @@ def decided(
     for part in parts:
         first = row.decided + len(fresh)
         choices = chosen(snapshot, room.catalogue, part, first, policy_rounds)
-        _insert(connection, bandit.id, snapshot.version, first, policy_rounds, len(part), choices, now)
+        connection.execute(
+            _INSERT,
+            {
+                "bandit": bandit.id,
+                "first_round": first,
+                "count": len(part),
+                "first_policy": policy_rounds,
+                "policy_count": choices.policy_count,
+                "at": now,
+                "version": snapshot.version,
+                "data": choices.data,
+            },
+        )
         policy_rounds += choices.policy_count
         clipped += choices.clipped
         fresh.extend(_answers(snapshot, room.catalogue, part, choices, first))
     if fresh:
-        _advance(connection, bandit.id, len(fresh), policy_rounds - row.policy_rounds, clipped)
+        own = policy_rounds - row.policy_rounds
+        counts = {"number": bandit.id, "more": len(fresh), "own": own, "held": len(fresh) - own, "longer": clipped}
+        connection.execute(_ADVANCE, counts)
     if begins:
         rows = [{"bandit": bandit.id, "key": k, "first_round": f, "count": n, "at": now} for k, (f, n) in begins.items()]
-        connection.execute(schema.requests.insert(), rows)
+        connection.execute(_REMEMBER, rows)
     return [
         fresh[begin - row.decided :][:n] if begin >= row.decided else _again(connection, room, begin, n)
         for begin, n in spans
@@ -83,48 +117,8 @@ def _known(connection: sa.Connection, bandit: int, keys: Sequence[str]) -> Mappi
     """The rounds of requests that were met before."""
     if not keys:
         return {}
-    r = schema.requests
-    query = sa.select(r.c.key, r.c.first_round, r.c.count).where(r.c.bandit == bandit, r.c.key.in_(keys))
-    return {row.key: (row.first_round, row[2]) for row in connection.execute(query)}
-
-
-def _insert(
-    connection: sa.Connection,
-    bandit: int,
-    version: int,
-    first: int,
-    first_policy: int,
-    count: int,
-    choices: Choices,
-    now: float,
-) -> None:
-    connection.execute(
-        schema.decisions.insert().values(
-            bandit=bandit,
-            first_round=first,
-            count=count,
-            first_policy=first_policy,
-            policy_count=choices.policy_count,
-            at=now,
-            version=version,
-            data=choices.data,
-        )
-    )
-
-
-def _advance(connection: sa.Connection, bandit: int, count: int, policy_count: int, clipped: int) -> None:
-    """Count these rounds."""
-    b = schema.bandits
-    connection.execute(
-        b.update()
-        .where(b.c.id == bandit)
-        .values(
-            decided=b.c.decided + count,
-            policy_rounds=b.c.policy_rounds + policy_count,
-            holdback_rounds=b.c.holdback_rounds + count - policy_count,
-            clipped=b.c.clipped + clipped,
-        )
-    )
+    rows = connection.execute(_KNOWN, {"number": bandit, "keys": [*keys]})
+    return {row.key: (row.first_round, row[2]) for row in rows}
 
 
 def _answers(
