@@ -1,0 +1,250 @@
+"""Group commit: decisions and rewards of all requests that wait are stored together, in one transaction each.
+
+One thread writes. While it waits for the disk, further requests gather; they go together next. Decisions are answered
+before rewards are looked at, and each has a queue of its own, so that what a caller sees of decisions does not depend on
+rewards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Any, Protocol
+
+from adaprivate.check import InputError
+from adaprivate.service.deciding import Decided, Prepared
+from adaprivate.service.faults import Fault
+from adaprivate.service.observing import Log
+from adaprivate.service.problems import Refusal
+
+MOST_WAITING = 20_000
+"""Decisions that may wait, and as many rewards; who comes then is told that the service is too busy."""
+MOST_TOGETHER = 4_096
+"""Decisions, and rewards, that go into one transaction; a request is never divided."""
+_SOON = ((b"retry-after", b"1"),)
+
+
+class Store(Protocol):
+    """The part of the service that writes."""
+
+    def decide(self, groups: Sequence[tuple[str, Sequence[Prepared], str | None]]) -> list[list[Decided]]:
+        """One transaction for all."""
+
+    def reward(self, entries: Sequence[tuple[str, float | bool]]) -> list[str]:
+        """One transaction for all."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    work: Any
+    size: int
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    outcome: Any = None
+    error: BaseException | None = None
+
+
+class _Line:
+    """Requests of one kind that wait. Bounded by how many decisions, or rewards, they ask for."""
+
+    def __init__(self, most: int, lock: threading.Lock) -> None:
+        self._most, self._lock = most, lock
+        self._size = 0
+        self._queue: deque[_Waiting] = deque()
+
+    def add(self, waiting: _Waiting) -> None:
+        """Put it last; the lock is held."""
+        if self._size and self._size + waiting.size > self._most:
+            raise Refusal("too-busy", "Expected fewer requests at once; come again in a moment.", _SOON)
+        self._size += waiting.size
+        self._queue.append(waiting)
+
+    def taken(self, most: int) -> list[_Waiting]:
+        """The first of them, up to about ``most`` in size."""
+        found: list[_Waiting] = []
+        size = 0
+        with self._lock:
+            while self._queue and size < most:
+                found.append(self._queue.popleft())
+                size += found[-1].size
+            self._size -= size
+        return found
+
+
+class Writer:
+    """The thread that stores. ``decide`` and ``reward`` are awaited by requests; they return after the commit."""
+
+    def __init__(
+        self, store: Store, log: Log, *, most_waiting: int = MOST_WAITING, most_together: int = MOST_TOGETHER
+    ) -> None:
+        self._store, self._log, self._together = store, log, most_together
+        self._lock = threading.Lock()
+        self._decisions, self._rewards = _Line(most_waiting, self._lock), _Line(most_waiting, self._lock)
+        self._bell: SimpleQueue[bool] = SimpleQueue()
+        """Rung once for each request, with False to stop."""
+        self._thread = threading.Thread(target=self._run, name="adaprivate-writer", daemon=True)
+        self._stopping = False
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Take nothing more, store all that waits, and end."""
+        with self._lock:
+            self._stopping = True
+            self._bell.put(False)
+        if self._thread.is_alive():
+            self._thread.join()
+
+    async def decide(self, bandit: str, asks: Sequence[Prepared], key: str | None) -> list[Decided]:
+        """These decisions of a bandit, stored; with an idempotency key those that it stored before."""
+        found: list[Decided] = await self._put(self._decisions, (bandit, asks, key), len(asks))
+        return found
+
+    async def reward(self, entries: Sequence[tuple[str, float | bool]]) -> list[str]:
+        """What became of each of these rewards."""
+        found: list[str] = await self._put(self._rewards, entries, len(entries))
+        return found
+
+    def _put(self, line: _Line, work: Any, size: int) -> asyncio.Future[Any]:
+        loop = asyncio.get_running_loop()
+        waiting = _Waiting(work, size, loop, loop.create_future())
+        with self._lock:  # all that is taken is put before the last ring, and so stored
+            if self._stopping:
+                raise Refusal("too-busy", "Expected a service that goes on: this process is stopping.", _SOON)
+            line.add(waiting)
+            self._bell.put(True)
+        return waiting.future
+
+    def _run(self) -> None:
+        going = True
+        while going:
+            going = self._bell.get()
+            while True:  # all that rang meanwhile is served by this turn
+                try:
+                    going = self._bell.get_nowait() and going
+                except Empty:
+                    break
+            while self._turn():
+                pass
+        while self._turn():
+            pass
+
+    def _turn(self) -> bool:
+        """One transaction of decisions, one of rewards; whether there was anything to do."""
+        decisions = self._decisions.taken(self._together)
+        if decisions:
+            self._settle(decisions, self._decide)
+        rewards = self._rewards.taken(self._together)
+        if rewards:
+            self._settle(rewards, self._reward)
+        return bool(decisions or rewards)
+
+    def _decide(self, waiting: Sequence[_Waiting]) -> None:
+        for one, outcome in zip(waiting, self._store.decide([one.work for one in waiting]), strict=True):
+            one.outcome = outcome
+
+    def _reward(self, waiting: Sequence[_Waiting]) -> None:
+        answers = self._store.reward([entry for one in waiting for entry in one.work])
+        place = 0
+        for one in waiting:
+            one.outcome = answers[place : place + one.size]
+            place += one.size
+
+    def _settle(self, waiting: list[_Waiting], store: Callable[[Sequence[_Waiting]], None]) -> None:
+        """Store these together; if one of them cannot be, each by itself, so that it alone fails."""
+        try:
+            store(waiting)
+        except Exception as error:
+            if _concerns_all(error) or len(waiting) == 1:
+                self._failed(waiting, error)
+            else:
+                for place, one in enumerate(waiting):
+                    try:
+                        store([one])
+                    except Exception as own:
+                        if _concerns_all(own):
+                            self._failed(waiting[place:], own)
+                            break
+                        self._failed([one], own)
+        _resolve(waiting)
+
+    def _failed(self, waiting: Sequence[_Waiting], error: Exception) -> None:
+        if not isinstance(error, Fault | InputError):
+            self._log.failure("store", error)
+        for one in waiting:
+            one.error = error
+
+
+def _concerns_all(error: Exception) -> bool:
+    return isinstance(error, Fault) and error.kind == "unavailable"
+
+
+def _resolve(waiting: Sequence[_Waiting]) -> None:
+    """Wake the requests, with one call into each event loop."""
+    loops: dict[asyncio.AbstractEventLoop, list[_Waiting]] = {}
+    for one in waiting:
+        loops.setdefault(one.loop, []).append(one)
+    for loop, own in loops.items():
+        try:
+            loop.call_soon_threadsafe(_wake, own)
+        except RuntimeError:  # the loop is closed: nobody waits there any more
+            continue
+
+
+def _wake(waiting: Sequence[_Waiting]) -> None:
+    for one in waiting:
+        if one.future.done():
+            continue
+        if one.error is not None:
+            one.future.set_exception(one.error)
+        else:
+            one.future.set_result(one.outcome)
+
+
+class Recurring:
+    """A thread that does something again and again, and never dies: after an error it waits longer, ``longest`` at most."""
+
+    def __init__(self, name: str, action: Callable[[], object], seconds: float, log: Log, longest: float = 5.0) -> None:
+        self._name, self._action, self._seconds, self._log, self._longest = name, action, seconds, log, longest
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"adaprivate-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin, with a pause first."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, after what is being done just now."""
+        self._ending.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        pause, failed, noted = self._seconds, False, -float("inf")
+        while not self._ending.wait(pause):
+            try:
+                self._action()
+            except Exception as error:
+                pause = min(max(2 * pause, 0.1), self._longest)
+                if not failed or time.monotonic() - noted > 60:  # once, then every minute
+                    noted = time.monotonic()
+                    self._log.failure(self._name, error, **_bandit_of(error))
+                failed = True
+            else:
+                if failed:
+                    self._log.event("info", self._name, recovered=True)
+                pause, failed = self._seconds, False
+
+
+def _bandit_of(error: Exception) -> dict[str, object]:
+    """Which bandit an error is about, if it says so."""
+    extra = error.extra if isinstance(error, Fault) else {}
+    facts = {"bandit": extra["bandit"]} if "bandit" in extra else {}
+    return facts | ({"kind": error.kind} if isinstance(error, Fault) else {})

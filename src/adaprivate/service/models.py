@@ -1,0 +1,216 @@
+"""What callers send: requests as pydantic models, strict about types, sizes and names, with the examples that /docs shows.
+
+Numbers are numbers (no texts that read like one, no NaN, no Infinity), and unknown fields are refused. A reward passes
+through :class:`RewardRequest` and :class:`RewardEntry`; what is wrong with one is said without repeating it
+(:mod:`~adaprivate.service.problems`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, Tag
+from typing_extensions import TypeAliasType
+
+from adaprivate.service.deciding import Ask
+
+MOST_DECISIONS = 10_000
+"""In one call; as many rewards."""
+MOST_CANDIDATES = 10_000
+MOST_FEATURES = 2_000
+MOST_ITEMS = 100_000
+LONGEST_NAME = 200
+NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,63}$"
+TEXT_PATTERN = r"^[^\x00-\x1f\x7f]+$"
+"""No control characters: not every database can hold them."""
+
+Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+Whole = Annotated[int, Field(strict=True, ge=-(2**63), le=2**63 - 1)]
+Name = Annotated[str, Field(strict=True, min_length=1, max_length=LONGEST_NAME)]
+ItemId = Annotated[str, Field(strict=True, min_length=1, max_length=LONGEST_NAME, pattern=TEXT_PATTERN)]
+Features = Annotated[list[Number], Field(min_length=1, max_length=MOST_FEATURES)]
+Scalar = Annotated[
+    Annotated[str, Field(max_length=10_000), Tag("|text")]
+    | Annotated[bool, Tag("|bool")]
+    | Annotated[Whole, Tag("|whole")]
+    | Annotated[Number, Tag("|number")]
+    | Annotated[None, Tag("|null")],
+    Field(union_mode="left_to_right"),
+]
+if TYPE_CHECKING:
+    Json = Any
+else:
+    Json = TypeAliasType(
+        "Json",
+        Annotated[
+            Annotated[Scalar, Tag("|one")]
+            | Annotated[list["Json"], Field(max_length=MOST_ITEMS), Tag("|list")]
+            | Annotated[dict[Annotated[str, Field(max_length=LONGEST_NAME)], "Json"], Tag("|fields")],
+            Field(union_mode="left_to_right"),
+        ],
+    )
+    """Any JSON, but for numbers that are none."""
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Candidate(_Request):
+    """A candidate that brings its features along."""
+
+    id: ItemId = Field(description="What the decision calls it.", examples=["article-17"])
+    features: Features = Field(
+        description="As many numbers as the bandit has dimensions (or its featuriser's items). Beyond norm 1: scaled down.",
+        examples=[[0.1, 0.9, 0.0]],
+    )
+
+
+Candidates = Annotated[
+    Annotated[list[Name], Field(min_length=1, max_length=MOST_CANDIDATES), Tag("|ids")]
+    | Annotated[list[Candidate], Field(min_length=1, max_length=MOST_CANDIDATES), Tag("|features")]
+    | Annotated[None, Tag("|none")],
+    Field(union_mode="left_to_right"),
+]
+Context = Annotated[
+    dict[
+        Name,
+        Annotated[
+            Annotated[Scalar, Tag("|one")] | Annotated[list[Scalar], Field(max_length=MOST_FEATURES), Tag("|list")],
+            Field(union_mode="left_to_right"),
+        ],
+    ],
+    Field(max_length=1_000),
+]
+User = Annotated[
+    Annotated[str, Field(strict=True, min_length=1, max_length=LONGEST_NAME), Tag("|text")]
+    | Annotated[Whole, Tag("|whole")]
+    | Annotated[None, Tag("|none")],
+    Field(union_mode="left_to_right"),
+]
+
+
+class DecisionRequest(_Request):
+    """Which candidate should be shown? All fields may be left out: then all items of the catalogue are candidates."""
+
+    candidates: Candidates = Field(
+        default=None,
+        description="Ids of items of the catalogue, or candidates with features of their own. Left out: all items.",
+        examples=[["front", "sports", "weather"]],
+    )
+    context: Context | None = Field(
+        default=None,
+        description="What the bandit's featuriser reads: values by field name. Public, like candidates: it is stored.",
+        examples=[{"hour": 9, "device": "phone"}],
+    )
+    user: User = Field(
+        default=None,
+        description="Whose decision it is; needed where people are protected (unit user). Kept as a keyed number.",
+        examples=["u-17"],
+    )
+    propensity: bool = Field(default=True, description="Whether to say how likely the item was to be chosen.")
+
+    def ask(self) -> Ask:
+        """As the service takes it."""
+        offered = self.candidates
+        if offered and type(offered[0]) is Candidate:
+            pairs = [(one.id, one.features) for one in offered if isinstance(one, Candidate)]
+            return Ask(pairs, self.context, self.user, self.propensity)
+        return Ask(offered, self.context, self.user, self.propensity)  # type: ignore[arg-type]
+
+
+class DecisionsRequest(_Request):
+    """Many decisions at once: all are stored, or none."""
+
+    decisions: list[DecisionRequest] = Field(min_length=1, max_length=MOST_DECISIONS, description="One entry a decision.")
+
+
+Reward = Annotated[
+    Annotated[bool, Tag("|bool")] | Annotated[Number, Field(ge=0, le=1), Tag("|number")],
+    Field(union_mode="left_to_right"),
+]
+
+
+class RewardRequest(_Request):
+    """What came of a decision. Private: it is kept until its batch closes, and then shows in noisy sums or flips alone."""
+
+    reward: Reward = Field(description="From 0 to 1, or a truth value.", examples=[1])
+
+
+class RewardEntry(_Request):
+    """What came of one decision."""
+
+    decision_id: Name = Field(description="As the decision said.", examples=["1p2a-0f1e2d3c4b5a69788796"])
+    reward: Reward = Field(description="From 0 to 1, or a truth value.", examples=[1])
+
+
+class RewardsRequest(_Request):
+    """What came of many decisions; each is answered for itself."""
+
+    rewards: list[RewardEntry] = Field(min_length=1, max_length=MOST_DECISIONS, description="One entry a decision.")
+
+
+class ItemsRequest(_Request):
+    """The catalogue, whole: items that are not named are offered no more. Features of an item never change."""
+
+    items: dict[ItemId, Features | None] = Field(
+        min_length=1,
+        max_length=MOST_ITEMS,
+        description="Features by item id; null for one-hot features (as many items as the bandit has dimensions, at most).",
+        examples=[{"front": [0.1, 0.9, 0.0], "sports": [0.7, 0.1, 0.2]}],
+        json_schema_extra={"additionalProperties": False},  # none but those that fit the pattern
+    )
+
+
+class BanditRequest(_Request):
+    """A new bandit. It is public, and never changes."""
+
+    name: str = Field(pattern=NAME_PATTERN, description="Its name in addresses.", examples=["front-page"])
+    policy: Name = Field(
+        default="noise-aware", description="What decides: `adaprivate list policies` names all.", examples=["noise-aware"]
+    )
+    dimension: int | None = Field(
+        default=None,
+        ge=1,
+        le=MOST_FEATURES,
+        description="How many features a candidate has. May be left out with a featuriser, whose dimension it then is.",
+        examples=[3],
+    )
+    rounds: int = Field(
+        default=100_000, ge=1, le=10**12, description="About how many decisions there will be: noise is planned for them."
+    )
+    epsilon: Number = Field(default=1.0, ge=1e-6, le=1e4, description="The privacy loss to allow.")
+    delta: Number = Field(default=1e-5, ge=0, lt=1, description="The probability of exceeding it.")
+    batch_size: int | None = Field(
+        default=None, ge=1, le=10**9, description="Decisions that are released together. Left out: the policy's own choice."
+    )
+    reward_window: Number = Field(
+        default=3600.0,
+        ge=0,
+        le=366 * 86_400,
+        description="Seconds for which a batch waits for rewards after its last decision.",
+    )
+    unit: Literal["event", "user"] = Field(
+        default="event",
+        description="Whom to protect: single rewards, or all rewards of any one person (decisions then need a user).",
+    )
+    holdback: Number = Field(
+        default=0.0, ge=0, le=0.5, description="The share of decisions that choose at random, for honest measurement."
+    )
+    default_item: ItemId | None = Field(
+        default=None, description="What callers show while nothing can be decided; answers 503 name it."
+    )
+    keep_rewards: bool = Field(default=False, description="Whether raw rewards stay in the database after their release.")
+    local: bool = Field(default=False, description="Rewards are flipped by clients: the service never holds a true one.")
+    base_rate: Number | None = Field(
+        default=None, gt=0, lt=1, description="About how often a reward is 1, where that is known."
+    )
+    missing: Number | None = Field(default=None, ge=0, le=1, description="What a reward that never comes counts as.")
+    featuriser: dict[Name, Json] | None = Field(
+        default=None,
+        description="How features are made of contexts and items, by public constants.",
+        examples=[None],
+    )
+    options: dict[Name, Json] = Field(
+        default_factory=dict, max_length=100, description="Further options of the policy, by name.", examples=[{}]
+    )

@@ -1,0 +1,151 @@
+"""Errors as documents: application/problem+json, one clear sentence each, and never the value that was sent.
+
+Nothing here sees a reward: of what pydantic found wrong only the place and the condition are taken, not the input.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from adaprivate.check import InputError
+from adaprivate.service.faults import STATUSES, Fault
+
+MEDIA_TYPE = b"application/problem+json"
+PROTOCOL = {
+    "malformed": 400,
+    "forbidden": 403,
+    "not-found": 404,
+    "method-not-allowed": 405,
+    "slow": 408,
+    "unsupported-media-type": 415,
+    "misdirected": 421,
+    "internal": 500,
+    "too-busy": 503,
+    "not-ready": 503,
+}
+"""Kinds that only a server of HTTP knows, beside those of :data:`~adaprivate.service.faults.STATUSES`."""
+KINDS = {**STATUSES, **PROTOCOL}
+LONGEST_NAME = 80
+"""Names of fields are repeated up to so many characters."""
+
+
+class Problem(BaseModel):
+    """What went wrong (RFC 9457). Members that are not listed here may come along."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(
+        description="`urn:adaprivate:KIND`: what went wrong, for programs.", examples=["urn:adaprivate:invalid"]
+    )
+    title: str = Field(description="The name of the status.", examples=["Unprocessable Content"])
+    status: int = Field(description="The HTTP status.", examples=[422])
+    detail: str = Field(description="One sentence. It never repeats a reward.", examples=["Expected epsilon=-1 > 0."])
+    field: str | None = Field(
+        default=None, description="The path of the offending field in the body.", examples=["decisions[3].candidates[0]"]
+    )
+
+
+class Refusal(Exception):  # noqa: N818  a sentence of the protocol, not a mistake of the program
+    """A request that HTTP itself refuses: ``kind`` is one of :data:`PROTOCOL`; headers may say what to do about it."""
+
+    def __init__(self, kind: str, detail: str, headers: Sequence[tuple[bytes, bytes]] = (), **extra: object) -> None:
+        super().__init__(detail)
+        self.kind, self.detail, self.headers, self.extra = kind, detail, tuple(headers), extra
+
+
+def document(kind: str, detail: str, field: str | None = None, extra: Mapping[str, object] | None = None) -> bytes:
+    """A problem as JSON."""
+    status = KINDS[kind]
+    members: dict[str, object] = {**(extra or {})}
+    members |= {"type": f"urn:adaprivate:{kind}", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    if field:
+        members["field"] = field
+    return orjson.dumps(members)
+
+
+def path(parts: Iterable[str | int]) -> str:
+    """A place in a JSON document, as ``decisions[3].candidates[0]``; labels of alternatives (``|ids``) are left out."""
+    text = ""
+    for part in parts:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif not part.startswith("|") and part != "[key]":
+            text += ("." if text else "") + part[:LONGEST_NAME]
+    return text
+
+
+def joined(prefix: str, field: str | None) -> str | None:
+    """A field's path below another."""
+    if not prefix or not field:
+        return prefix or field
+    return prefix + field if field.startswith("[") else f"{prefix}.{field}"
+
+
+def of_validation(error: ValidationError) -> tuple[str, str, str | None]:
+    """Kind, sentence and field of the first thing that pydantic found wrong; the input itself is not looked at."""
+    found = _most_fitting(error.errors(include_url=False, include_input=False, include_context=False))
+    first = found[0]
+    if first["type"] == "json_invalid":
+        where = first["msg"].removeprefix("Invalid JSON: ")
+        return "malformed", f"Expected the body to be JSON: {where}.", None
+    place = path(first["loc"])
+    name = place or "the body"
+    if first["type"] == "extra_forbidden":
+        return "invalid", f"Expected no field {name}: nothing of that name is known here.", place
+    if first["type"] == "missing":
+        return "invalid", f"Expected a field {name}.", place
+    conditions = list(dict.fromkeys(_condition(one["msg"]) for one in found))
+    return "invalid", f"Expected {name} {' or '.join(conditions).replace(' or to be ', ' or ')}.", place or None
+
+
+def _most_fitting(found: Sequence[Any]) -> list[Any]:
+    """The first error. Where a value fits none of several alternatives: what those say that got furthest.
+
+    Of these again one that has the right type, if there is one, else all.
+    """
+    stem = _stem(found[0]["loc"])
+    rivals = [error for error in found if _stem(error["loc"]) == stem]
+    depths = [sum(not str(part).startswith("|") for part in error["loc"]) for error in rivals]
+    place = path(rivals[depths.index(max(depths))]["loc"])
+    furthest = [
+        error for error, depth in zip(rivals, depths, strict=True) if depth == max(depths) and path(error["loc"]) == place
+    ]
+    fitting = [error for error in furthest if not error["type"].endswith(("_type", "none_required", "_from_float"))]
+    return fitting[:1] or furthest
+
+
+def _stem(place: Sequence[str | int]) -> tuple[str | int, ...]:
+    """The part of a place before the first alternative."""
+    for index, part in enumerate(place):
+        if isinstance(part, str) and part.startswith("|"):
+            return tuple(place[:index])
+    return tuple(place)
+
+
+_SHOULD = re.compile(r"^\w+ should (.*?)(?: after validation)?(?:, not .*)?$")
+
+
+def _condition(message: str) -> str:
+    """What pydantic says should be, as the end of our sentence."""
+    match = _SHOULD.match(message)
+    return f"to {match[1]}" if match else f"to be valid ({message[:1].lower()}{message[1:]})"
+
+
+_NAMED = re.compile(r"^Expected (?:len\()?([a-z_]+(?:\[\d+\]|\.[a-z_]+)*)(?:=|\)|\['| (?:to|not) )")
+
+
+def of_input_error(error: InputError) -> tuple[str, str, str | None]:
+    """Kind, sentence and field of a value that the library refused."""
+    match = _NAMED.match(str(error))
+    return "invalid", str(error), match[1] if match else None
+
+
+def of_fault(fault: Fault) -> tuple[str, str, str | None]:
+    """Kind, sentence and field of a fault."""
+    return fault.kind, fault.detail, fault.field

@@ -1,0 +1,396 @@
+"""What the service answers, route by route. Rewards pass through two of them, to the writer and nowhere else.
+
+A route checks what public state can tell, lets the writer store, and answers after the commit.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path as Folder
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Header, Path, Query
+
+from adaprivate.check import InputError
+from adaprivate.service import documents, models, problems
+from adaprivate.service.access import Key
+from adaprivate.service.bandit import BanditSpec, decision_of
+from adaprivate.service.deciding import Ask, Decided, Prepared
+from adaprivate.service.faults import Fault
+from adaprivate.service.grouping import Writer
+from adaprivate.service.lean import Answer, TheVisit, in_thread, json_answer
+from adaprivate.service.limits import Limits
+from adaprivate.service.problems import Refusal
+
+if TYPE_CHECKING:
+    from adaprivate.service.core import Service
+
+Name = Annotated[str, Path(description="The bandit's name.", pattern=models.NAME_PATTERN, examples=["front-page"])]
+DecisionId = Annotated[
+    str,
+    Path(
+        description="As the decision said.", max_length=200, pattern="^[0-9a-z-]+$", examples=["1p2a-0f1e2d3c4b5a69788796"]
+    ),
+]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        max_length=200,
+        pattern="^[!-~]([ -~]*[!-~])?$",
+        description="A request that is repeated with the same key gets the decisions that it made the first time.",
+    ),
+]
+_WHY = {
+    400: "The body is no JSON.",
+    401: "A key is needed.",
+    403: "The key's scopes or bandit do not fit, or a web page from elsewhere asked.",
+    404: "No such bandit or decision.",
+    408: "The body did not arrive in time.",
+    409: "It conflicts with what is there: the name is taken, another reward came before, or the bandit does not decide.",
+    410: "Too late: the batch is closed; or the decision was lost with the database it was in.",
+    413: "The body is too large.",
+    415: "The body must be application/json.",
+    421: "A service without keys answers only to names of its own machine.",
+    422: "A value does not meet its condition; `field` says which.",
+    429: "Too many in a second; `Retry-After` says when to come again.",
+    503: "Not now: the database does not answer, or too many wait. Answers about decisions name the default `item`.",
+}
+_ALWAYS = (401, 403, 421)
+_WITH_BODY = (400, 408, 413, 415, 422)
+
+
+def said(scope: str, *statuses: int, body: bool = False, bodies: int = 1, **further: Any) -> dict[str, Any]:
+    """What a route's declaration says of scope and errors; ``bodies``: how much longer than others its body may be."""
+    every = sorted({*_ALWAYS, *statuses, *(_WITH_BODY if body else ())})
+    responses: dict[int | str, dict[str, Any]] = {
+        status: {"model": problems.Problem, "description": _WHY[status]} for status in every
+    }
+    return {
+        "responses": {**responses, **further.pop("responses", {})},
+        "openapi_extra": {"x-scope": scope, "x-bodies": bodies},
+        **further,
+    }
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What routes work with."""
+
+    service: Service
+    writer: Writer
+    limits: Limits
+
+
+def shown(decided: Decided) -> dict[str, object]:
+    """A decision as callers get it."""
+    found: dict[str, object] = {
+        "decision_id": decided.decision_id,
+        "item": decided.item,
+        "version": decided.version,
+        "propensity": decided.propensity,
+        "round": decided.round,
+        "holdback": decided.holdback,
+    }
+    if decided.keep is not None:
+        found["keep"] = decided.keep
+    return found
+
+
+def add_decisions(router: APIRouter, parts: Parts) -> None:
+    """Deciding, one by one and many at once."""
+    service, writer, limits = parts.service, parts.writer, parts.limits
+
+    known: set[str] = set()
+
+    async def expect_known(name: str) -> None:
+        """Raise unless there is such a bandit. The database is asked about strangers, in a thread: nobody else waits."""
+        if name not in known:
+            await in_thread(service.room, name)
+            known.add(name)
+
+    async def checked(name: str, ask: Ask) -> Prepared:
+        """An ask against what this worker knows; before it is refused the database is asked for newer ones, in a thread."""
+        try:
+            return service.check(name, ask, look_again=False)
+        except InputError:
+            return await in_thread(service.check, name, ask)
+
+    async def decided(name: str, asks: Sequence[Prepared], key: str | None) -> list[Decided]:
+        try:
+            return await writer.decide(name, asks, key)
+        except (Fault, Refusal) as error:
+            if problems.KINDS[error.kind] != 503:
+                raise
+            # The error may be that of many requests, of other bandits too: it is not changed.
+            raise Fault("unavailable", error.detail, item=service.default_item(name)) from None
+
+    @router.post(
+        "/bandits/{name:part}/decisions",
+        summary="Decide",
+        response_model=documents.Decision,
+        tags=["decisions"],
+        **said("decide", 404, 409, 429, 503, body=True),
+    )
+    async def decide(
+        name: Name, body: models.DecisionRequest, visit: TheVisit, idempotency_key: IdempotencyKey = None
+    ) -> Answer:
+        """Choose one of the candidates. The decision is stored first; send its `decision_id` back with the reward."""
+        limits.decisions(visit.key_id, visit.address, 1)
+        await expect_known(name)
+        (found,) = await decided(name, [await checked(name, body.ask())], idempotency_key)
+        return Answer(200, orjson.dumps(shown(found)))
+
+    @router.post(
+        "/bandits/{name:part}/decisions:batch",
+        summary="Decide many",
+        response_model=documents.Decisions,
+        tags=["decisions"],
+        **said("decide", 404, 409, 429, 503, body=True),
+    )
+    async def decide_many(
+        name: Name, body: models.DecisionsRequest, visit: TheVisit, idempotency_key: IdempotencyKey = None
+    ) -> Answer:
+        """Make many decisions of one bandit: all are stored, or none."""
+        limits.decisions(visit.key_id, visit.address, len(body.decisions))
+        await expect_known(name)
+        asks: list[Prepared] = []
+        try:
+            for one in body.decisions:
+                asks.append(await checked(name, one.ask()))
+        except InputError as error:
+            _, detail, field = problems.of_input_error(error)
+            raise Fault("invalid", detail, field=problems.joined(f"decisions[{len(asks)}]", field)) from None
+        found = await decided(name, asks, idempotency_key)
+        return Answer(200, orjson.dumps({"decisions": [shown(one) for one in found]}))
+
+
+_REFUSED = {
+    "different": ("different", "Expected the reward that came before: it stands, and this one is not taken."),
+    "late": ("late", "Expected the reward before its batch closed."),
+    "lost": ("lost", "Expected a decision that this database holds: it was lost with another."),
+    "unknown": ("unknown-decision", "Expected the id of a decision of this service."),
+}
+_STORED = {
+    "recorded": Answer(201, b'{"status":"recorded"}'),
+    "duplicate": Answer(200, b'{"status":"duplicate"}'),
+}
+
+
+def add_rewards(router: APIRouter, parts: Parts) -> None:
+    """Taking rewards. How many come, and when, is private: nothing here is noted."""
+    service, writer, limits = parts.service, parts.writer, parts.limits
+    known: set[int] = set()
+
+    async def checked(key: Key | None, entries: Sequence[tuple[str, float | bool]], field: str) -> list[Fault | None]:
+        """Raise where a reward cannot be taken; of each whether its decision is unknown.
+
+        The database is asked about bandits that are strangers, so not where all others would wait.
+        """
+        named = {found[0] for decision_id, _ in entries if (found := decision_of(decision_id)) is not None}
+        if named <= known:
+            return check_all(key, entries, field)
+        faults = await in_thread(check_all, key, entries, field)
+        if not any(faults):
+            known.update(named)
+        return faults
+
+    def check_all(key: Key | None, entries: Sequence[tuple[str, float | bool]], field: str) -> list[Fault | None]:
+        own = None if key is None or key.bandit is None else service.room(key.bandit).bandit.id
+        found: list[Fault | None] = []
+        for place, (decision_id, value) in enumerate(entries):
+            where = field.format(place)
+            if own is not None and (named := decision_of(decision_id)) is not None and named[0] != own:
+                raise Fault("forbidden", "Expected a decision of the key's own bandit.", field=where + "decision_id")
+            try:
+                service.check_reward(decision_id, value)
+            except InputError as error:
+                raise Fault("invalid", str(error), field=where + "reward") from None
+            except Fault as fault:
+                if fault.kind != "unknown-decision":
+                    raise
+                found.append(fault)
+            else:
+                found.append(None)
+        return found
+
+    @router.put(
+        "/decisions/{decision_id:part}/reward",
+        summary="Reward",
+        response_model=documents.RewardStored,
+        status_code=201,
+        tags=["rewards"],
+        **said(
+            "reward",
+            *(404, 409, 410, 429, 503),
+            body=True,
+            responses={200: {"model": documents.RewardStored, "description": "The same reward had come before."}},
+        ),
+    )
+    async def reward(decision_id: DecisionId, body: models.RewardRequest, visit: TheVisit) -> Answer:
+        """Say what came of a decision. May be repeated: the same reward again changes nothing, another one is refused."""
+        limits.rewards(visit.key_id, visit.address, 1)
+        entries = [(decision_id, body.reward)]
+        (unknown,) = await checked(visit.key, entries, "")
+        if unknown is not None:
+            raise unknown
+        (status,) = await writer.reward(entries)
+        if status in _STORED:
+            return _STORED[status]
+        raise Fault(*_REFUSED[status])
+
+    @router.post(
+        "/rewards:batch",
+        summary="Reward many",
+        response_model=documents.RewardStatuses,
+        tags=["rewards"],
+        **said("reward", 429, 503, body=True),
+    )
+    async def reward_many(body: models.RewardsRequest, visit: TheVisit) -> Answer:
+        """Say what came of many decisions, of any bandits; each is answered for itself."""
+        limits.rewards(visit.key_id, visit.address, len(body.rewards))
+        entries = [(one.decision_id, one.reward) for one in body.rewards]
+        unknown = await checked(visit.key, entries, "rewards[{}].")
+        real = [entry for entry, fault in zip(entries, unknown, strict=True) if fault is None]
+        answers = iter(await writer.reward(real) if real else ())
+        return json_answer({"statuses": [next(answers) if fault is None else "unknown" for fault in unknown]})
+
+
+_PARQUET = {
+    "description": "A parquet file.",
+    "content": {"application/vnd.apache.parquet": {"schema": {"type": "string", "format": "binary"}}},
+}
+_REWARDS = "With rewards, where the bandit keeps them: PRIVATE, and outside the guarantee."
+
+
+def _named(name: str) -> tuple[tuple[bytes, bytes], ...]:
+    return ((b"content-disposition", f'attachment; filename="{name}"'.encode()),)
+
+
+def add_bandits(router: APIRouter, parts: Parts) -> None:
+    """Bandits and their items; what is public of them, and what only administrators may see."""
+    service = parts.service
+
+    @router.post(
+        "/bandits",
+        summary="Create a bandit",
+        response_model=documents.Status,
+        status_code=201,
+        tags=["bandits"],
+        **said("admin", 409, 503, body=True),
+    )
+    def create(body: models.BanditRequest, visit: TheVisit) -> Answer:
+        """Make a bandit: whom it protects, how well, and how it decides. None of this changes later."""
+        if visit.key is not None:
+            visit.key.expect("admin", body.name)
+        return json_answer(service.create(BanditSpec(**body.model_dump())), 201)
+
+    @router.get("/bandits", summary="All bandits", response_model=documents.Bandits, tags=["bandits"], **said("read", 503))
+    def bandits(visit: TheVisit) -> Answer:
+        """All bandits that the key may see, each in a few words."""
+        return json_answer({"bandits": [one for one in service.bandits() if sees(visit.key, one["name"])]})
+
+    @router.get(
+        "/bandits/{name:part}",
+        summary="A bandit",
+        response_model=documents.Status,
+        tags=["bandits"],
+        **said("read", 404, 503),
+    )
+    def status(name: Name) -> Answer:
+        """Settings, guarantee, budget, closed batches, and the one that closes next."""
+        return json_answer(service.status(name))
+
+    @router.put(
+        "/bandits/{name:part}/items",
+        summary="Set the items",
+        response_model=documents.ItemsStored,
+        tags=["bandits"],
+        **said("admin", 404, 409, 503, body=True, bodies=16),
+    )
+    def put_items(name: Name, body: models.ItemsRequest) -> Answer:
+        """Replace the catalogue, which is public. An item that was there before must have the features that it had."""
+        return json_answer(service.put_items(name, body.items))
+
+    @router.get(
+        "/bandits/{name:part}/items",
+        summary="The items",
+        response_model=documents.Items,
+        tags=["bandits"],
+        **said("read", 404, 503),
+    )
+    def items(name: Name) -> Answer:
+        """The catalogue."""
+        return json_answer({"items": service.items(name)})
+
+    @router.get(
+        "/bandits/{name:part}/series",
+        summary="What was learned",
+        response_model=documents.Series,
+        tags=["bandits"],
+        **said("read", 404, 503),
+    )
+    def series(name: Name) -> Answer:
+        """What the dashboard draws: mean rewards as far as noisy releases tell, and how often each item was shown."""
+        return json_answer(service.series(name))
+
+    @router.get(
+        "/bandits/{name:part}/arrivals",
+        summary="Rewards that wait (private)",
+        response_model=documents.Arrivals,
+        tags=["administration"],
+        **said("admin", 404, 503),
+    )
+    def arrivals(name: Name) -> Answer:
+        """PRIVATE: how many rewards wait and came late. For operators: shown to others, it breaks the guarantee."""
+        return json_answer(service.arrivals(name))
+
+    @router.get(
+        "/bandits/{name:part}/log.parquet",
+        summary="The log of decisions",
+        tags=["administration"],
+        response_model=None,
+        **said("admin", 404, 422, 503, responses={200: _PARQUET}),
+    )
+    def log(name: Name, rewards: Annotated[bool, Query(description=_REWARDS)] = False) -> Answer:
+        """What was offered and chosen, one row a decision, for `adaprivate evaluate`."""
+        from adaprivate.service.log import write_log
+
+        folder = Folder(tempfile.mkdtemp(prefix="adaprivate-log-"))  # for the owner's eyes only
+        try:
+            write_log(service.database, name, folder / "log.parquet", rewards=rewards)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return Answer(200, b"", b"application/vnd.apache.parquet", _named(f"{name}.parquet"), folder)
+
+    @router.post(
+        "/bandits/{name:part}:pause",
+        summary="Pause",
+        response_model=documents.Status,
+        tags=["administration"],
+        **said("admin", 404, 409, 503),
+    )
+    def pause(name: Name) -> Answer:
+        """Decide nothing for now. Rewards are still taken, and batches close."""
+        return json_answer(service.pause(name))
+
+    @router.post(
+        "/bandits/{name:part}:resume",
+        summary="Resume",
+        response_model=documents.Status,
+        tags=["administration"],
+        **said("admin", 404, 409, 503),
+    )
+    def resume(name: Name) -> Answer:
+        """Decide again."""
+        return json_answer(service.resume(name))
+
+
+def sees(key: Key | None, bandit: str) -> bool:
+    """Whether a key may see this bandit."""
+    return key is None or key.bandit in (None, bandit)

@@ -1,0 +1,211 @@
+"""Running the service: tables brought up to date, one socket, one or several workers. No reward comes here.
+
+Workers are processes of their own that share nothing but the socket and the database. A worker that dies is started anew;
+one whose parent died ends. On SIGTERM requests under way are answered and what waits is committed before a worker ends.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import sqlalchemy as sa
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.supervisors import Multiprocess
+
+from adaprivate import __version__, check
+from adaprivate.service import schema
+from adaprivate.service.access import checked_origin, is_loopback
+from adaprivate.service.app import MAX_BODY, create_app
+from adaprivate.service.core import Service
+from adaprivate.service.migrations import upgrade
+from adaprivate.service.observing import Log, ServerMessages
+
+SETTINGS = "ADAPRIVATE_WORKER_SETTINGS"
+"""The environment variable in which workers find what to serve."""
+MOST_WORKERS = 256
+GRACE = 30
+"""Seconds for requests under way when a worker is to end."""
+_SWITCH = 0.001
+"""Seconds after which a thread that computes lets others go on: loop and writer must not wait long for each other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a worker needs to know."""
+
+    database: str
+    journal: str | None
+    require_keys: bool
+    rate: float | None
+    max_body: int
+    allow_origins: tuple[str, ...]
+    workers: int
+
+    def to_json(self) -> str:
+        """As text."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Settings:
+        """What :meth:`to_json` wrote."""
+        values = json.loads(text)
+        return cls(**{**values, "allow_origins": tuple(values["allow_origins"])})
+
+
+def serve(
+    database: str,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    workers: int = 1,
+    *,
+    journal: Path | None = None,
+    rate: float | None = None,
+    max_body: int = MAX_BODY,
+    allow_origins: Sequence[str] = (),
+    require_keys: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Serve until a signal ends it. Beyond this machine keys are always needed: there is no way to leave them out."""
+    check.whole("port", port, at_least=0, at_most=65_535)
+    check.whole("workers", workers, at_least=1, at_most=MOST_WORKERS)
+    check.whole("max_body", max_body, at_least=1024, at_most=1 << 30)
+    if rate is not None:
+        check.real("rate", rate, above=0)
+    needed = require_keys or not is_loopback(host)
+    origins = tuple(map(checked_origin, allow_origins))
+    check.expect(needed or "*" not in origins, "allow_origin", "*", "to come with --require-keys")
+    settings = Settings(
+        database=database,
+        journal=None if journal is None else str(journal),
+        require_keys=needed,
+        rate=rate,
+        max_body=max_body,
+        allow_origins=origins,
+        workers=workers,
+    )
+    upgrade(database)
+    listening = _listening(host, port)
+    _announce(settings, host, listening.getsockname()[1], as_json)
+    config = uvicorn.Config(
+        "adaprivate.service.running:worker",
+        factory=True,
+        workers=workers,
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=65,
+        timeout_graceful_shutdown=GRACE,
+        timeout_worker_healthcheck=60,
+    )
+    os.environ[SETTINGS] = settings.to_json()
+    if workers == 1:
+        server = uvicorn.Server(config)
+        server.run(sockets=[listening])
+        if not server.started:
+            sys.exit(1)
+    else:
+        _note_server_messages(Log())
+        Multiprocess(config, sockets=[listening]).run()
+
+
+def worker() -> FastAPI:
+    """The application of one worker, made from its settings in the environment."""
+    settings = Settings.from_json(os.environ[SETTINGS])
+    log = Log()
+    _note_server_messages(log)
+    if settings.workers > 1:
+        threading.Thread(target=_end_with_parent, args=(os.getppid(),), name="adaprivate-parent", daemon=True).start()
+    service = Service(settings.database, journal=None if settings.journal is None else Path(settings.journal))
+    app = create_app(
+        service,
+        require_keys=settings.require_keys,
+        max_body=settings.max_body,
+        rate=settings.rate,
+        allow_origins=settings.allow_origins,
+        log=log,
+        owns_service=True,
+    )
+    sys.setswitchinterval(_SWITCH)
+    gc.collect()
+    gc.freeze()  # what is loaded stays: nobody need look through it again
+    gc.set_threshold(50_000, 50, 100)  # requests leave next to no cycles
+    return app
+
+
+def _note_server_messages(log: Log) -> None:
+    server = logging.getLogger("uvicorn")
+    server.handlers, server.propagate = [ServerMessages(log)], False
+    server.setLevel(logging.WARNING)
+
+
+def _end_with_parent(parent: int) -> None:
+    """End gracefully once the process that started this one is gone."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket at this address; OSError where there can be none."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except (socket.gaierror, UnicodeError):
+        raise check.InputError(f"Expected host={host!r} to be a name or an address of this machine.") from None
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(address)
+        found.listen(2048)
+    except (OSError, OverflowError) as error:
+        found.close()
+        raise check.InputError(
+            f"Expected host={host!r}, port={port} to be free ({getattr(error, 'strerror', '')})."
+        ) from None
+    found.set_inheritable(True)
+    return found
+
+
+def _announce(settings: Settings, host: str, port: int, as_json: bool) -> None:
+    """One line: where it serves, from what, who may come, and what to do first."""
+    service = Service(settings.database, journal=None if settings.journal is None else Path(settings.journal))
+    try:
+        with service.database.reading() as connection:
+            bandits = connection.scalar(sa.select(sa.func.count()).select_from(schema.bandits)) or 0
+            live = schema.api_keys.c.revoked_at.is_(None)
+            keys = connection.scalar(sa.select(sa.func.count()).select_from(schema.api_keys).where(live)) or 0
+        shown = service.database.shown
+    finally:
+        service.close()
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    if as_json:
+        facts = {"address": address, "database": shown, "keys": settings.require_keys, "workers": settings.workers}
+        sys.stdout.write(json.dumps(facts) + "\n")
+    else:
+        parts = [f"adaprivate {__version__} serves {address} from {shown}"]
+        parts.append("keys are needed" if settings.require_keys else "no key is needed, on this machine alone")
+        line = ", ".join(parts) + "."
+        if settings.require_keys and not keys:
+            line += f" There is no key yet: adaprivate keys create NAME --scope admin --database {shown}"
+        elif not bandits:
+            body = """'{"name": "front-page", "dimension": 3}'"""
+            key = " -H 'authorization: Bearer KEY'" if settings.require_keys else ""
+            line += f" There is no bandit yet: curl {address}/bandits -H 'content-type: application/json'{key} -d {body}"
+        sys.stdout.write(line + "\n")
+    sys.stdout.flush()
