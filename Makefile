@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check mutants readme clean
+.PHONY: demo serve test check mutants readme clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed
@@ -12,6 +12,14 @@ demo: $(VENV)/installed
 	$(BIN)/adaprivate reproduce claims --out demo
 	$(BIN)/adaprivate reproduce prefix-noise --out demo
 	@echo "Report: demo/index.html"
+
+PORT ?= 8000
+serve: $(VENV)/installed-service  # the service, made-up readers who use it, and the dashboard; ROUNDS=1000 ends by itself
+	@mkdir -p service-data
+	@$(BIN)/adaprivate serve --port $(PORT) --database sqlite:///service-data/adaprivate.db & \
+	  service=$$!; trap "kill $$service 2>/dev/null; wait $$service 2>/dev/null" EXIT INT TERM; \
+	  echo "Dashboard: http://127.0.0.1:$(PORT)/  (ctrl-C ends it)"; \
+	  $(BIN)/python examples/service/app.py --url http://127.0.0.1:$(PORT) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 test: check
 	$(BIN)/python -m pytest -n auto
@@ -34,12 +42,16 @@ $(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	@touch $@
 
+$(VENV)/installed-service: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[service]'
+	@touch $@ $(VENV)/installed
+
 $(VENV)/installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
-	@touch $@ $(VENV)/installed
+	@touch $@ $(VENV)/installed $(VENV)/installed-service
 
 readme: $(VENV)/installed
 	$(BIN)/python docs/refresh.py
 
 clean:
-	rm -rf $(VENV) demo build dist
+	rm -rf $(VENV) demo build dist service-data

@@ -445,7 +445,7 @@ def test_a_database_that_was_rolled_back_halts_the_bandit(workers, clock):
     assert other.close_due() == 0
     status = other.status("page")
     assert status["state"] == "halted"
-    assert "batch" in status["reason"]
+    assert status["reason"].startswith("Batch 0 of the policy was published")
     with pytest.raises(Fault) as refusal:
         decide(other, 1)
     assert refusal.value.kind == "halted"

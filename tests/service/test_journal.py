@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import multiprocessing
 import os
 import signal
@@ -14,7 +15,7 @@ import pytest
 
 from adaprivate.check import InputError
 from adaprivate.service import journal as journal_module
-from adaprivate.service.journal import Journal, place
+from adaprivate.service.journal import Journal, Published, place
 
 UID = "b4f0"
 
@@ -56,7 +57,7 @@ class TestNotes:
     def test_another_release_of_a_published_batch_is_refused(self, tmp_path: Path) -> None:
         journal = _made(tmp_path / "j")
         for other in (journal, Journal(journal.path)):
-            with pytest.raises(InputError, match=r"batch=1 .* to be published once"):
+            with pytest.raises(Published, match=r"batch=1 .* to be published once"):
                 other.publish(UID, 0, {1: "fresh", 3: "digest3"})
         assert journal.last(UID, 0) == (2, "digest2")
 
@@ -161,6 +162,13 @@ class TestConflicts:
         journal.again(UID, 0, 3)
         journal.published(UID, 0, 3, "fresher3")
         assert journal.known(UID).times(0) == 3
+
+    def test_what_was_noted_before_going_on_is_noted_again(self, tmp_path: Path) -> None:
+        journal = _made(tmp_path / "j", 2)
+        Journal(journal.path).again(UID, 0, 1)
+        assert journal.last(UID, 0) == (0, "digest0")
+        journal.published(UID, 0, 1, "digest1")  # still in this one's memory
+        assert Journal(journal.path).last(UID, 0) == (1, "digest1")
 
     def test_a_bandit_that_moved_away(self, tmp_path: Path) -> None:
         journal = _made(tmp_path / "j", 2)
@@ -281,6 +289,18 @@ class TestManyProcesses:
         assert sorted(journal.known(UID).published[0]) == [*range(batches)]
         shown = [int(line) for file in told if file.exists() for line in file.read_text().split()]
         assert len(shown) == (batches * len(digests) if digests[0] == "" else batches)
+
+    def test_one_writes_while_the_others_wait(self, tmp_path: Path) -> None:
+        journal = _made(tmp_path / "j", 1)
+        noting = threading.Thread(target=lambda: Journal(journal.path).published(UID, 0, 1, "mine"))
+        with (journal.path / f"{UID}.published").open("rb+") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            noting.start()
+            noting.join(0.3)
+            assert noting.is_alive()
+            assert journal.last(UID, 0) == (0, "digest0")
+        noting.join(30)
+        assert journal.last(UID, 0) == (1, "mine")
 
     def test_threads_of_one_process_agree(self, tmp_path: Path) -> None:
         journal = Journal(tmp_path / "j")

@@ -11,7 +11,10 @@ import typer
 from adaprivate.check import InputError
 from adaprivate.cli.accounting import calibrate, plan
 from adaprivate.cli.auditing import audit
+from adaprivate.cli.decision_log import log
+from adaprivate.cli.keeping import backup, export, health, import_, migrate, restore, resume
 from adaprivate.cli.published import list_, reproduce
+from adaprivate.cli.serving import keys_app, serve
 from adaprivate.cli.terminal import Json, print_json
 from adaprivate.cli.trials import check_data, evaluate, simulate
 
@@ -28,6 +31,11 @@ app.command("list")(list_)
 for command in (calibrate, simulate, evaluate, plan, reproduce, audit):
     app.command()(command)
 app.add_typer(data_app, name="data")
+SERVICE = "The decision service"
+for of_service in (serve, log, health, migrate, backup, restore, resume, export):
+    app.command(rich_help_panel=SERVICE)(of_service)
+app.command("import", rich_help_panel=SERVICE)(import_)
+app.add_typer(keys_app, name="keys", rich_help_panel=SERVICE)
 
 
 def _show_version(wanted: bool) -> None:

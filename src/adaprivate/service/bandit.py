@@ -32,7 +32,7 @@ LONGEST_WINDOW = 366 * 86_400.0
 MOST_HELD_BACK = 0.5
 _OWN = ("name", "policy", "reward_window", "holdback", "default_item", "keep_rewards", "featuriser", "options")
 """Fields of a description that are no option of the policy."""
-_TOKEN = re.compile(r"([0-9a-f]{1,8})([phPH])([0-9a-f]{1,15})-([0-9a-f]{20})")
+_TOKEN = re.compile(r"([0-9a-f]{12})([phPH])([0-9a-f]{1,15})-([0-9a-f]{20})")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,6 +177,11 @@ class Bandit:
         return cls(number, uid, spec, Keys(secret), dimension, featuriser, settings_of(spec, dimension))
 
     @property
+    def tag(self) -> str:
+        """What names it in the ids of its decisions, wherever it is moved."""
+        return self.uid[:12]
+
+    @property
     def needs_user(self) -> bool:
         """Whether it protects people, and so must be told whose decisions are."""
         return needs_user(self.settings)
@@ -196,7 +201,7 @@ class Bandit:
 
         A capital letter says that the client must flip the reward before it leaves.
         """
-        text = f"{self.id:x}{('PH' if self.spec.local else 'ph')[stream]}{number:x}"
+        text = f"{self.tag}{('PH' if self.spec.local else 'ph')[stream]}{number:x}"
         return f"{text}-{hashlib.blake2b(text.encode(), key=self.keys.decisions, digest_size=10).hexdigest()}"
 
     def streams_of(self, rounds: Any, people: Any) -> Any:
@@ -209,12 +214,12 @@ class Bandit:
         return (coin < share).astype(np.int8) * HOLDBACK
 
 
-def decision_of(token: str) -> tuple[int, int, int] | None:
-    """The bandit, stream and round that an id names, if it has the form of one; whether it is real, the bandit knows."""
+def decision_of(token: str) -> tuple[str, int, int] | None:
+    """The bandit's tag, stream and round that an id names, if it has the form of one: real or not."""
     found = _TOKEN.fullmatch(token)
     if found is None:
         return None
-    return int(found[1], 16), POLICY if found[2] in "pP" else HOLDBACK, int(found[3], 16)
+    return found[1], POLICY if found[2] in "pP" else HOLDBACK, int(found[3], 16)
 
 
 def mixed(words: tuple[np.uint64, np.uint64], numbers: Any) -> Any:
@@ -255,7 +260,8 @@ def guarantee_of(bandit: Bandit, plan: Any, *, replay_refused: bool, void: list[
     stated: Guarantee = plan.guarantee(bandit.spec.policy, exact_noise=True)
     once = CONDITIONS["no-replay"]
     enforced, assumptions = [*stated.enforced], [*stated.assumptions]
-    if replay_refused and once in assumptions:
+    broken = any(text.startswith("no-replay") for text in void)
+    if replay_refused and not broken and once in assumptions:
         assumptions.remove(once)
         enforced.append(once)
     return {

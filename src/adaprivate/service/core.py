@@ -23,7 +23,8 @@ from adaprivate.service.cataloguing import catalogue_of, replace_items
 from adaprivate.service.database import Database
 from adaprivate.service.deciding import Ask, Catalogue, Decided, Prepared, Snapshot, prepared
 from adaprivate.service.faults import Fault
-from adaprivate.service.journal import Journal, place
+from adaprivate.service.journal import Journal, Published, place
+from adaprivate.service.keeping import halt, standing
 from adaprivate.service.room import Room
 from adaprivate.service.schema import HOLDBACK, POLICY
 from adaprivate.service.storing import decided
@@ -34,6 +35,8 @@ KEYS_KEPT = 86_400.0
 """Seconds for which an idempotency key is remembered."""
 LOOK_AGAIN = 1.0
 """Seconds before the database is asked again for a bandit or an item that it did not know."""
+MOST_MISSED = 50
+"""So many unknown names are asked for in that time."""
 
 
 class Service:
@@ -56,6 +59,7 @@ class Service:
         self.clock = clock
         self._rooms: dict[int, Room] = {}
         self._names: dict[str, int] = {}
+        self._tags: dict[str, int] = {}
         self._missed: dict[str, float] = {}
         self._caches = threading.RLock()
         self._deciding = threading.Lock()
@@ -105,13 +109,15 @@ class Service:
                 except Exception as error:  # of one bandit: the others go on
                     failed = error
             self._names = {row.name: row.id for row in rows if row.id in self._rooms}
+            self._tags = {self._rooms[number].bandit.tag: number for number in self._names.values()}
             if failed is not None:
                 raise failed
 
     def _take_over(self, row: Any) -> None:
         """Bring what is kept of a bandit up to this row."""
         room = self._rooms.get(row.id)
-        if room is None or room.bandit.spec.name != row.name:
+        back = room is not None and room.state in ("halted", "moved") and row.state in ("open", "paused")
+        if room is None or room.bandit.spec.name != row.name or back:  # who comes back may have other keys
             room = self._opened(row.id)
         room.state, room.reason, room.void = row.state, row.reason, json.loads(row.void)
         if row.catalogue != room.catalogue.number:
@@ -134,11 +140,10 @@ class Service:
         with self.database.reading() as connection:
             row = connection.execute(sa.select(b.c.version, b.c.closed, b.c.plan, b.c.learner).where(mine)).one()
             digests = reading.digests(connection, room.bandit.id)
-        state = known.state(digests)
+            state, reason = standing(connection, room.bandit.id, known)
         room.whole = state == "whole"
-        if state == "behind":
-            lost = {stream: known.conflicts(stream, digests.get(stream, {})) for stream in (POLICY, HOLDBACK)}
-            self._halt(room, f"batches {lost} were published already, and the database does not have them as they were.")
+        if reason is not None:
+            self._halt(room, reason)
             if room.snapshot is not None:
                 return
         else:
@@ -149,32 +154,39 @@ class Service:
 
     def _show(self, room: Room, digests: Mapping[int, Mapping[int, str]]) -> None:
         """Note these batches in the journal: from now on they may be seen."""
-        for stream, rows in digests.items():
-            self.journal.publish(room.bandit.uid, stream, rows)
+        try:
+            for stream, rows in digests.items():
+                self.journal.publish(room.bandit.uid, stream, rows)
+        except Published as error:
+            self._halt(room, str(error))
+            raise Fault("halted", f"{room.bandit.spec.name} is halted: {error}") from None
+        except OSError as error:
+            detail = f"The journal cannot be written ({type(error).__name__}): nothing new is shown."
+            raise Fault("unavailable", detail, item=room.default_item) from None
 
     def _halt(self, room: Room, reason: str) -> None:
         """Stop a bandit whose batches may have been released before."""
-        text = (
-            f"the database is older than what was published: {reason} Restore the newest copy, or see `adaprivate resume`."
-        )
-        b = schema.bandits
         with self.database.writing() as connection:
-            open_ = sa.and_(b.c.id == room.bandit.id, b.c.state.in_(("open", "paused")))
-            connection.execute(b.update().where(open_).values(state="halted", reason=text))
-        room.state, room.reason = "halted", text
+            halt(connection, room.bandit.id, reason)
+        room.state, room.reason = "halted", reason
 
     def room(self, name: str) -> Room:
         """The bandit of this name; the database is asked again, not too often, where it is not known."""
+        if name not in self._names:
+            self._ask_for(name)
         number = self._names.get(name)
-        if number is None and time.monotonic() - self._missed.get(name, -LOOK_AGAIN) >= LOOK_AGAIN:
-            if len(self._missed) > 10_000:
-                self._missed.clear()
-            self.refresh()
-            self._missed[name] = time.monotonic()  # after it: others who ask meanwhile must not be told that it is unknown
-            number = self._names.get(name)
         if number is None:
             raise Fault("unknown-bandit", f"Expected bandit={name!r:.80} to exist.")
         return self._rooms[number]
+
+    def _ask_for(self, name: str) -> None:
+        """Look for what is not known: not too often for the same, and not for too many."""
+        now = time.monotonic()
+        missed = {one: at for one, at in self._missed.items() if now - at < LOOK_AGAIN}
+        if name not in missed and len(missed) < MOST_MISSED:
+            self.refresh()
+            missed[name] = now
+        self._missed = missed
 
     def bandits(self) -> list[dict[str, Any]]:
         """All bandits, in short."""
@@ -300,12 +312,10 @@ class Service:
         found = decision_of(token)
         if found is None:
             return None
-        number, stream, round_ = found
-        room = self._rooms.get(number)
-        if room is None and time.monotonic() - self._missed.get(f"#{number}", -LOOK_AGAIN) >= LOOK_AGAIN:
-            self.refresh()
-            self._missed[f"#{number}"] = time.monotonic()
-            room = self._rooms.get(number)
+        tag, stream, round_ = found
+        if tag not in self._tags:
+            self._ask_for(f"#{tag}")
+        room = self._rooms.get(self._tags.get(tag, -1))
         if room is None or stream not in room.books:
             return None
         if not secrets.compare_digest(room.bandit.token(stream, round_), token):
@@ -323,7 +333,9 @@ class Service:
                 answers[p] = answer
                 arrival = found[p]
                 if answer == arriving.LOST and arrival is not None and self._rooms[arrival.bandit.id].state != "moved":
-                    self._halt(self._rooms[arrival.bandit.id], "it lacks a decision that was made.")
+                    self._halt(
+                        self._rooms[arrival.bandit.id], "The database lacks a decision that was made: it was rolled back."
+                    )
         return answers
 
     def arrivals(self, name: str) -> dict[str, Any]:
@@ -374,8 +386,8 @@ class Service:
             return False
         known = self.journal.known(room.bandit.uid)  # before the database is read
         with self.database.reading() as connection:
-            behind = known.state(reading.digests(connection, room.bandit.id)) == "behind"
-        if behind:
+            reason = standing(connection, room.bandit.id, known).reason
+        if reason is not None:
             self._load(room)  # which halts it
             return False
         if not closing.seal(self.database, room.bandit, batch, now):

@@ -79,8 +79,11 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """A transaction that sees one state of the database and changes nothing."""
-        with _told_as_fault(), self.engine.connect() as connection, connection.begin():
-            yield connection
+        with _told_as_fault(), self.engine.connect() as connection:
+            if self.kind == "postgresql":  # whose plain transactions see others' commits between their statements
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            with connection.begin():
+                yield connection
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:

@@ -37,6 +37,10 @@ _DIGEST = re.compile(r"[0-9A-Za-z:_.-]{1,128}")
 _VERSION = "1"
 
 
+class Published(check.InputError):
+    """Another release of the same batch was published: this one must not be shown, and its bandit must be halted."""
+
+
 @dataclass
 class Known:
     """What the journal knew of a bandit when it was read."""
@@ -124,7 +128,7 @@ class Journal:
     def published(self, uid: str, stream: int, batch: int, digest: str) -> None:
         """Note that this batch is about to be shown; returns when that is durable, at once if it was noted before.
 
-        Refused if another release of the same batch was published: it must not be shown.
+        Raises :class:`Published` if another release of the same batch was: this one must not be shown.
         """
         self.publish(uid, stream, {batch: digest})
 
@@ -147,7 +151,7 @@ class Journal:
         noted = read.known.published.get(stream, {})
         other = sorted(batch for batch, digest in rows.items() if noted.get(batch, digest) != digest)
         if other:
-            raise check.InputError(
+            raise Published(
                 f"Expected batch={other[0]} of bandit {uid}, stream {stream}, to be published once: the journal in "
                 f"{str(self.path)!r} knows another release of it. It must not be shown."
             )

@@ -184,7 +184,7 @@ _STORED = {
 def add_rewards(router: APIRouter, parts: Parts) -> None:
     """Taking rewards. How many come, and when, is private: nothing here is noted."""
     service, writer, limits = parts.service, parts.writer, parts.limits
-    known: set[int] = set()
+    known: set[str] = set()
 
     async def checked(key: Key | None, entries: Sequence[tuple[str, float | bool]], field: str) -> list[Fault | None]:
         """Raise where a reward cannot be taken; of each whether its decision is unknown.
@@ -200,7 +200,7 @@ def add_rewards(router: APIRouter, parts: Parts) -> None:
         return faults
 
     def check_all(key: Key | None, entries: Sequence[tuple[str, float | bool]], field: str) -> list[Fault | None]:
-        own = None if key is None or key.bandit is None else service.room(key.bandit).bandit.id
+        own = None if key is None or key.bandit is None else service.room(key.bandit).bandit.tag
         found: list[Fault | None] = []
         for place, (decision_id, value) in enumerate(entries):
             where = field.format(place)
