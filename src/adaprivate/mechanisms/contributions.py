@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from adaprivate import check
-from adaprivate.check import Array, Floats
+from adaprivate.check import Array, Floats, Integers
 from adaprivate.mechanisms.noise import EVENT_BITS, Noise
 from adaprivate.privacy import Participation
 
@@ -121,33 +121,40 @@ class Contribution:
         value = check.reward(reward)
         if self.shape is not None:
             x = self.shape.whiten(x)
-        norm = float(np.linalg.norm(x))
+        norm = math.sqrt(x.dot(x))
         if norm > 1:
             self.clipped += norm > 1 + 1e-9  # rounding of a unit vector is not worth a report
             x = x / norm
         if not self.exact:
             return (value - self.centre) * x
-        integers = whole_vector(x)
         weight = math.floor(value * 2**_REWARD_BITS) - self._grid_centre
-        return np.array([towards_zero(weight * entry, 2**_REWARD_BITS) for entry in integers], dtype=object)
+        products = weight * whole_numbers_of(x)  # below 2^(EVENT_BITS + _REWARD_BITS) in size: no overflow
+        return np.asarray(np.sign(products) * (np.abs(products) >> _REWARD_BITS)).astype(object)
+
+
+def whole_numbers_of(x: Floats) -> Integers:
+    """A vector of norm about 1 at most in whole numbers of 2^-EVENT_BITS, towards zero: of norm at most 1, exactly."""
+    integers = (x * 2.0**EVENT_BITS).astype(np.int64)  # which drops the fraction
+    while int(integers @ integers) > 4**EVENT_BITS:  # squares are at most about 2^40: their sum is exact
+        integers -= np.sign(integers)
+    return integers
 
 
 def whole_vector(x: Floats) -> list[int]:
-    """A vector of norm about 1 at most in whole numbers of 2^-EVENT_BITS, towards zero: of norm at most 1, exactly."""
-    integers = [int(entry) for entry in np.trunc(x * 2.0**EVENT_BITS)]
-    while sum(entry * entry for entry in integers) > 4**EVENT_BITS:
-        integers = [entry - (entry > 0) + (entry < 0) for entry in integers]
-    return integers
+    """The same as Python's integers."""
+    found: list[int] = whole_numbers_of(x).tolist()
+    return found
 
 
 def directed(features: Floats, shape: Coordinates | None = None) -> Floats:
     """The features scaled to norm 1, in these coordinates if any; zero stays zero."""
     x = np.asarray(features, dtype=np.float64)
-    largest = float(np.abs(x).max(initial=0.0))
+    largest = max(x.max(initial=0.0), -x.min(initial=0.0))
     if largest == 0:
         return x
     x = x / largest  # so that no square under- or overflows
-    return np.asarray(x / np.linalg.norm(x if shape is None else shape.whiten(x)))
+    reach = x if shape is None else shape.whiten(x)
+    return np.asarray(x / math.sqrt(reach.dot(reach)))
 
 
 def towards_zero(numerator: int, denominator: int) -> int:

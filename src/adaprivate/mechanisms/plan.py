@@ -161,7 +161,10 @@ class BatchPlan(Plan):
         """What is summed up of these features."""
         if self.direction and not self.catalogue:
             features = directed(features)
-        event = np.append(features, 1.0) if self.intercept else features
+        event = features
+        if self.intercept:
+            event = np.ones(len(features) + 1)
+            event[:-1] = features
         return directed(event, self.shape) if self.direction and self.catalogue else event
 
     def epoch_of(self, batch: int) -> Epoch:

@@ -51,10 +51,10 @@ class Database:
         self.kind = self.url.get_backend_name()
         try:
             if self.kind == "sqlite":
-                self.engine = sa.create_engine(self.url, pool_size=8, max_overflow=8)
+                self.engine = sa.create_engine(self.url, pool_size=8, max_overflow=8, hide_parameters=True)
                 sa.event.listen(self.engine, "connect", _prepare)
             else:
-                self.engine = sa.create_engine(self.url, pool_size=8, max_overflow=8, pool_timeout=10)
+                self.engine = sa.create_engine(self.url, pool_size=8, max_overflow=8, pool_timeout=10, hide_parameters=True)
         except (NoSuchModuleError, ModuleNotFoundError):
             raise check.InputError("Expected psycopg to be installed: pip install 'adaprivate[postgresql]'.") from None
         sa.event.listen(self.engine, "begin", self._begin)
