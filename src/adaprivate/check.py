@@ -138,9 +138,11 @@ def known(options: Iterable[str], allowed: Iterable[str], of: str = "") -> None:
 
 def floats(name: str, value: object, shape: tuple[int | None, ...]) -> Floats:
     """A finite float array of the given shape (``None`` leaves an axis free)."""
-    plain = type(value) is np.ndarray and value.ndim == 1 and value.dtype == np.float64 and value.shape == shape
-    if plain and math.isfinite(value.dot(value)):  # type: ignore[attr-defined]  # then all entries are
-        return value  # type: ignore[return-value]
+    if type(value) is np.ndarray and value.ndim == 1 and value.dtype == np.float64 and value.shape == shape:
+        with np.errstate(over="ignore", invalid="ignore"):
+            square = value.dot(value)
+        if math.isfinite(square):  # then all entries are
+            return value
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
