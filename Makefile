@@ -16,9 +16,9 @@ demo: $(VENV)/installed
 PORT ?= 8000
 serve: $(VENV)/installed-service  # the service, made-up readers who use it, and the dashboard; ROUNDS=1000 ends by itself
 	@mkdir -p service-data
-	@$(BIN)/adaprivate serve --port $(PORT) --database sqlite:///service-data/adaprivate.db & \
+	@$(BIN)/adaprivate serve --port $(PORT) --database sqlite:///service-data/adaprivate.db 2>service-data/service.log & \
 	  service=$$!; trap "kill $$service 2>/dev/null; wait $$service 2>/dev/null" EXIT INT TERM; \
-	  echo "Dashboard: http://127.0.0.1:$(PORT)/  (ctrl-C ends it)"; \
+	  echo "Dashboard: http://127.0.0.1:$(PORT)/  (ctrl-C ends it; logs in service-data/service.log)"; \
 	  $(BIN)/python examples/service/app.py --url http://127.0.0.1:$(PORT) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 test: check

@@ -1,5 +1,6 @@
 """Every command and every piece of Python in the README runs, and the output it shows is the real one."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -10,12 +11,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+SERVICE = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
 COMMANDS = [
     line.partition("#")[0].strip()
     for block in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
     for line in block.splitlines()
 ]
-PYTHON = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+PYTHON = re.findall(r"```python\n(.*?)```", TEXT + SERVICE, re.DOTALL)
 
 
 def test_the_readme_has_commands_and_python():
@@ -52,7 +54,32 @@ def test_make_demo_in_this_checkout():
     assert (ROOT / "demo" / "index.html").exists()
 
 
-@pytest.mark.parametrize("code", PYTHON)
+@pytest.fixture
+def service(tmp_path):
+    """The decision service on a free port, as `adaprivate serve` starts it."""
+    command = [sys.executable, "-m", "adaprivate", "serve", "--port", "0", "--json"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            yield json.loads(process.stdout.readline())["address"]
+        finally:
+            process.terminate()
+
+
+@pytest.mark.parametrize("code", [code for code in PYTHON if "adaprivate.client" in code])
+def test_python_of_the_client(code, service, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", code.replace("http://127.0.0.1:8000", service)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "protects the value of any one reward" in done.stdout
+
+
+@pytest.mark.parametrize("code", [code for code in PYTHON if "adaprivate.client" not in code])
 def test_python(code, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
