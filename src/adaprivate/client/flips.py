@@ -32,9 +32,7 @@ class Flips:
         if keep is None:
             check.expect(self._most is None, "keep", keep, "to be a number: only flipped bits leave this client")
             local = decision_id.lstrip("0123456789abcdef")[:1].isupper()
-            check.expect(
-                not local, "keep", keep, "to come with the id of a local bandit's decision: it says how to flip"
-            )
+            check.expect(not local, "keep", keep, "to come with the id of a local bandit's decision: it says how to flip")
             return reward
         with self._lock:
             if decision_id in self._acknowledged:

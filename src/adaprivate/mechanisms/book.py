@@ -18,6 +18,7 @@ from adaprivate.mechanisms import packing
 from adaprivate.mechanisms.arm_sampler import ArmSampler
 from adaprivate.mechanisms.noise import Noise
 from adaprivate.mechanisms.units.base import Event, person_of
+from adaprivate.mechanisms.units.event import EventSum
 
 if TYPE_CHECKING:
     from adaprivate.mechanisms.plan import BatchPlan, RewardPlan, SamplingPlan
@@ -70,6 +71,23 @@ class Book(ABC):
         except Exception:  # refused, with everything as it was
             self.round -= 1
             raise
+
+    def takes_many(self, count: int) -> bool:
+        """Whether the next so many rounds enter one batch of exact sums, whatever they are, and so can at once."""
+        return False
+
+    def add_many(self, features: Floats, rewards: Floats) -> None:
+        """Count the next rounds, those of one batch of sums, as one by one; where :meth:`takes_many` says so."""
+        check.expect(self.takes_many(len(features)), "len(features)", len(features), "to be rounds of one batch of sums")
+        self.round += len(features)  # first: an interruption may lose events, but never have them counted twice
+        try:
+            self._enter_many(features, rewards)
+        except Exception:
+            self.round -= len(features)
+            raise
+
+    def _enter_many(self, features: Floats, rewards: Floats) -> None:
+        raise TypeError(f"{type(self).__name__} takes rounds one by one")
 
     @property
     @abstractmethod
@@ -148,6 +166,13 @@ class SumBook(Book):
     def _enter(self, event: Event) -> None:
         if self.batch < len(self.plan.ends) or self.plan.continues:  # else it is never released, and so not kept
             self._collector.count(event._replace(features=self.plan.event(event.features)))
+
+    def takes_many(self, count: int) -> bool:
+        plain = type(self._collector) is EventSum and self.source.exact and not self.plan.catalogue
+        return plain and self.batch < len(self.plan.ends) and self.round + count <= self.plan.ends[self.batch]
+
+    def _enter_many(self, features: Floats, rewards: Floats) -> None:
+        self._collector.add_many(self.plan.event(features), rewards)
 
     def _mechanism(self) -> Any:
         epoch = self.plan.epoch_of(self.batch)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,19 @@ class Shape:
     def whiten(self, features: Floats) -> Floats:
         """The features in the new coordinates; not clipped, ``EventSum`` and ``UserSum`` clip there and count."""
         return self._inverse @ check.floats("features", features, (self.dimension,))
+
+    def whiten_rows(self, rows: Floats) -> Floats:
+        """The same of several rows, to the last bit."""
+        if self._axes is not None:
+            return np.asarray(rows * self._axes)
+        return np.array([self.whiten(row) for row in rows]).reshape(rows.shape)
+
+    @cached_property
+    def _axes(self) -> Floats | None:
+        """What each coordinate is multiplied with, where they are only scaled: sums of zeros are exact."""
+        inverse = self._inverse
+        axes: Floats = np.diag(inverse).copy()
+        return axes if np.array_equal(np.diag(axes), inverse) else None
 
     def unwhiten(self, vector: Floats) -> Floats:
         """Back to the original coordinates."""

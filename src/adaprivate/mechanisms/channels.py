@@ -249,6 +249,13 @@ class ChannelBook(Book):
             check.expect(started, "event.round", event.round, "to come after sums began, for gaussian")
             self._sums._enter(event)  # type: ignore[union-attr]
 
+    def takes_many(self, count: int) -> bool:
+        started = self._sums is not None and self.round >= self.plan.first and not self.due
+        return started and self._sums_now.takes_many(count)
+
+    def _enter_many(self, features: Floats, rewards: Floats) -> None:
+        self._sums._enter_many(features, rewards)  # type: ignore[union-attr]
+
     def weigh(self, number: int, person: int, features: Floats) -> Floats:
         return super().weigh(number, person, features) if self._sums is None else self._sums.weigh(number, person, features)
 

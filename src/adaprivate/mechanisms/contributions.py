@@ -32,6 +32,9 @@ class Coordinates(Protocol):
     def whiten(self, features: Floats) -> Floats:
         """The features in the coordinates where the noise is round."""
 
+    def whiten_rows(self, rows: Floats) -> Floats:
+        """The same of several, to the last bit."""
+
 
 class Collector(ABC):
     """A sum whose bounds are enforced as it grows; a mechanism checks that they are the ones its price rests on."""
@@ -121,23 +124,51 @@ class Contribution:
         value = check.reward(reward)
         if self.shape is not None:
             x = self.shape.whiten(x)
-        norm = math.sqrt(x.dot(x))
+        norm = float(lengths(x))
         if norm > 1:
             self.clipped += norm > 1 + 1e-9  # rounding of a unit vector is not worth a report
             x = x / norm
         if not self.exact:
             return (value - self.centre) * x
         weight = math.floor(value * 2**_REWARD_BITS) - self._grid_centre
-        products = weight * whole_numbers_of(x)  # below 2^(EVENT_BITS + _REWARD_BITS) in size: no overflow
-        return np.asarray(np.sign(products) * (np.abs(products) >> _REWARD_BITS)).astype(object)
+        return _weighted(weight, whole_numbers_of(x)).astype(object)
+
+    def many(self, features: Floats, rewards: Floats) -> Array:
+        """The sum of what these events (rows) add, the same to the last bit; with exact noise alone."""
+        rows = check.floats("features", features, (None, self.dimension))
+        values = np.asarray(rewards, dtype=np.float64).reshape(len(rows))
+        if not ((values >= 0.0) & (values <= 1.0)).all():
+            raise check.InputError("Expected rewards to be numbers from 0 to 1; they are private and not repeated here.")
+        check.expect(self.exact and len(rows) <= 2**30, "len(features)", len(rows), "<= 2^30, for exact noise")
+        if self.shape is not None:
+            rows = self.shape.whiten_rows(rows)
+        norms = lengths(rows)
+        self.clipped += int((norms > 1 + 1e-9).sum())
+        rows = rows / np.where(norms > 1, norms, 1.0)[:, None]
+        weights = np.floor(values * 2.0**_REWARD_BITS).astype(np.int64) - self._grid_centre
+        total: Array = _weighted(weights[:, None], whole_numbers_of(rows)).sum(axis=0).astype(object)
+        return total
+
+
+def lengths(x: Floats) -> Floats:
+    """The norm of a vector, or of each of several: each the same as by itself, to the last bit."""
+    return np.asarray(np.sqrt((x * x).sum(axis=-1)))
+
+
+def _weighted(weights: Any, integers: Integers) -> Integers:
+    """Whole numbers times rewards on their grid, towards zero."""
+    products = weights * integers  # below 2^(EVENT_BITS + _REWARD_BITS) in size: no overflow
+    return np.asarray(np.sign(products) * (np.abs(products) >> _REWARD_BITS))
 
 
 def whole_numbers_of(x: Floats) -> Integers:
-    """A vector of norm about 1 at most in whole numbers of 2^-EVENT_BITS, towards zero: of norm at most 1, exactly."""
-    integers = (x * 2.0**EVENT_BITS).astype(np.int64)  # which drops the fraction
-    while int(integers @ integers) > 4**EVENT_BITS:  # squares are at most about 2^40: their sum is exact
-        integers -= np.sign(integers)
-    return integers
+    """Vectors of norm about 1 at most in whole numbers of 2^-EVENT_BITS, towards zero: of norm at most 1, exactly."""
+    integers: Integers = (x * 2.0**EVENT_BITS).astype(np.int64)  # which drops the fraction
+    while True:  # squares are at most about 2^40: their sum is exact
+        longer = (integers * integers).sum(axis=-1) > 4**EVENT_BITS
+        if not longer.any():
+            return integers
+        integers -= np.sign(integers) * longer[..., None]
 
 
 def whole_vector(x: Floats) -> list[int]:
@@ -147,14 +178,18 @@ def whole_vector(x: Floats) -> list[int]:
 
 
 def directed(features: Floats, shape: Coordinates | None = None) -> Floats:
-    """The features scaled to norm 1, in these coordinates if any; zero stays zero."""
+    """The features scaled to norm 1, in these coordinates if any, each row by itself; zero stays zero."""
     x = np.asarray(features, dtype=np.float64)
-    largest = max(x.max(initial=0.0), -x.min(initial=0.0))
-    if largest == 0:
+    if x.ndim > 1:
+        largest = np.abs(x).max(axis=-1, initial=0.0, keepdims=True)
+        rows = x / np.where(largest > 0, largest, 1.0)
+        norms = lengths(rows if shape is None else shape.whiten_rows(rows))[:, None]
+        return np.asarray(rows / np.where(norms > 0, norms, 1.0))
+    most = max(x.max(initial=0.0), -x.min(initial=0.0))
+    if most == 0:
         return x
-    x = x / largest  # so that no square under- or overflows
-    reach = x if shape is None else shape.whiten(x)
-    return np.asarray(x / math.sqrt(reach.dot(reach)))
+    x = x / most  # so that no square under- or overflows
+    return np.asarray(x / lengths(x if shape is None else shape.whiten(x)))
 
 
 def towards_zero(numerator: int, denominator: int) -> int:

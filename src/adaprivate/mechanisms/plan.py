@@ -158,13 +158,13 @@ class BatchPlan(Plan):
         return np.ones(self.size) if found is None else found
 
     def event(self, features: Floats) -> Floats:
-        """What is summed up of these features."""
+        """What is summed up of these features, or of each row of them."""
         if self.direction and not self.catalogue:
             features = directed(features)
         event = features
         if self.intercept:
-            event = np.ones(len(features) + 1)
-            event[:-1] = features
+            event = np.ones((*features.shape[:-1], features.shape[-1] + 1))
+            event[..., :-1] = features
         return directed(event, self.shape) if self.direction and self.catalogue else event
 
     def epoch_of(self, batch: int) -> Epoch:

@@ -222,6 +222,23 @@ class ExactEngine(Engine):
                 self._before_noise()
             whose = person if person >= 0 else None
             self.book.add(Event(number, features, reward, whose, **self.settings.route(self.learner.state)))
+        self._release()
+
+    def count_many(self, number: int, features: Floats, rewards: Floats) -> bool:
+        """Count rounds from ``number`` on as one by one; False, and nothing done, where that must be so.
+
+        They are one batch of sums, or a part of one, and nothing is planned or told between them.
+        """
+        first = self.learner.done[0] == number == self.book.round
+        if not (first and self.book.takes_many(len(features))):
+            return False
+        self.learner.counted_many(features)
+        self.book.add_many(features, rewards)
+        self._release()
+        return True
+
+    def _release(self) -> None:
+        """Release what is due, and let the learner read it."""
         while self.book.due or self._closed is not None:
             if self._closed is None:
                 self._before_noise()

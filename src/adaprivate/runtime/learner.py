@@ -89,6 +89,13 @@ def _counted(state: Any, features: Floats, done: Integers) -> None:
 
 
 @entry
+def _counted_many(state: Any, features: Floats, done: Integers) -> None:
+    for row in range(features.shape[0]):
+        counted(borrowed(state), borrowed(features[row]))
+        done[0] += 1
+
+
+@entry
 def _read(state: Any, released: Floats, done: Integers) -> None:
     read(borrowed(state), borrowed(released))
     done[1] += 1
@@ -116,6 +123,10 @@ class Learner:
         if self._counted is None:
             self._counted = bound(_counted, self.state, features, self.done)
         self._counted(self.state, features, self.done)
+
+    def counted_many(self, features: Floats) -> None:
+        """Rounds with these features (rows) are over."""
+        _counted_many(self.state, features, self.done)
 
     def passed(self) -> None:
         """A round is over that does not count."""

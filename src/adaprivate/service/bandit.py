@@ -252,7 +252,7 @@ def batch_end(bandit: Bandit, settings: Any, closed: int) -> int | None:
         ends += [min(grouped, plan.first)] if closed < plan.first else []
     elif plan.channels != (GAUSSIAN,):
         ends.append(grouped)
-    return min(ends)
+    return min(ends, default=None)
 
 
 def guarantee_of(bandit: Bandit, plan: Any, *, replay_refused: bool, void: list[str]) -> dict[str, Any]:

@@ -193,12 +193,19 @@ def closed_policy(
     stored = {"plan": row.plan, "learner": row.learner, "book": row.book}
     engine.restore({name: np.frombuffer(data, dtype=np.uint8) for name, data in stored.items()})
     action = np.zeros(1, dtype=np.int64)
-    worry = None
+    worry, whole = None, True
     for number, visit in enumerate(visits, batch.start):
+        if number < engine.book.round:  # it was counted together with those before it
+            continue
         if number == getattr(engine.settings, "planned", None):
             worry = _plan_on(engine) or worry
         if visit.candidates is not None:
             engine.learner.choose(visit.candidates[None].copy(), action)  # only to have been offered
+        if visit.candidates is None and _counted_together(engine, number, visits[number - batch.start :], rewards, bandit):
+            number = engine.book.round - 1
+            if number + 1 == getattr(engine.settings, "planned", None) and number + 1 < engine.settings.rounds:
+                worry = _plan_on(engine) or worry
+            continue
         reward = rewards.get(visit.round, bandit.missing)
         whole = not bandit.needs_user or bool(engine.book.weigh(number, visit.person, visit.features).any())
         engine.count(number, visit.features, reward, visit.person)
@@ -221,6 +228,19 @@ def closed_policy(
         stated.delta,
         summary,
     )
+
+
+def _counted_together(
+    engine: ExactEngine, number: int, visits: list[Visit], rewards: dict[int, float], bandit: Bandit
+) -> bool:
+    """Count as many of these rounds at once as enter one batch of sums; False, and nothing done, where none do."""
+    planned = getattr(engine.settings, "planned", None)
+    count = len(visits) if planned is None else min(len(visits), planned - number)
+    if bandit.needs_user or count < 2 or not engine.book.takes_many(count):
+        return False
+    features = np.array([visit.features for visit in visits[:count]])
+    values = np.array([float(rewards.get(visit.round, bandit.missing)) for visit in visits[:count]])
+    return engine.count_many(number, features, values)
 
 
 def _plan_on(engine: ExactEngine) -> str | None:

@@ -114,7 +114,11 @@ class Database:
             with _told_as_fault(), self._turn(), self.engine.connect() as connection:
                 raw = connection.connection.dbapi_connection
                 assert raw is not None
-                raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                raw.execute("PRAGMA busy_timeout = 100")  # all who write wait meanwhile
+                try:
+                    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                finally:
+                    raw.execute("PRAGMA busy_timeout = 10000")
 
     def close(self) -> None:
         """Let go of all connections."""

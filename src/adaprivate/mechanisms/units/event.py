@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from adaprivate import check, privacy
-from adaprivate.check import Array
+from adaprivate.check import Array, Floats
 from adaprivate.mechanisms.contributions import Contribution, Coordinates, EventCollector
 from adaprivate.mechanisms.noise import Noise
 from adaprivate.mechanisms.units.base import Event, Unit
@@ -27,6 +27,10 @@ class EventSum(EventCollector):
     def add(self, features: object, reward: object) -> None:
         """Count one event."""
         self._total = self._total + self._contribution(features, reward)
+
+    def add_many(self, features: Floats, rewards: Floats) -> None:
+        """Count these events (rows), as one by one."""
+        self._total = self._total + self._contribution.many(features, rewards)
 
     def count(self, event: Event) -> bool:
         self.add(event.features, event.reward)
