@@ -18,6 +18,7 @@ serve: $(VENV)/installed-service  # the service, made-up readers who use it, and
 	@mkdir -p service-data
 	@$(BIN)/adaprivate serve --port $(PORT) --database sqlite:///service-data/adaprivate.db 2>service-data/service.log & \
 	  service=$$!; trap "kill $$service 2>/dev/null; wait $$service 2>/dev/null" EXIT INT TERM; \
+	  sleep 3; kill -0 $$service 2>/dev/null || { cat service-data/service.log; exit 1; }; \
 	  echo "Dashboard: http://127.0.0.1:$(PORT)/  (ctrl-C ends it; logs in service-data/service.log)"; \
 	  $(BIN)/python examples/service/app.py --url http://127.0.0.1:$(PORT) $(if $(ROUNDS),--rounds $(ROUNDS))
 

@@ -62,4 +62,5 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, help="readers to send (default: without end)")
     parser.add_argument("--pace", type=float, default=200.0, help="readers a second, at most")
     parser.add_argument("--seed", type=int, default=0, help="of the readers")
-    run(**vars(parser.parse_args()))
+    with contextlib.suppress(KeyboardInterrupt):
+        run(**vars(parser.parse_args()))

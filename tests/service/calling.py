@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
+from tests.service.conftest import new_database
 
 from adaprivate.service.app import create_app
 from adaprivate.service.core import Service
@@ -76,11 +78,18 @@ class Caller:
         return [json.loads(line) for line in self.log.splitlines()]
 
 
-def new_service(folder: Path, **options: Any) -> Service:
-    """A service on an empty SQLite file."""
-    url = f"sqlite:///{folder / 'service.db'}"
+def database_of(request: pytest.FixtureRequest, folder: Path) -> str:
+    """The address of an empty database of the kind that a fixture's parameter names."""
+    if request.param == "sqlite":
+        return f"sqlite:///{folder / 'service.db'}"
+    return new_database(request.getfixturevalue("postgresql"))
+
+
+def new_service(folder: Path, url: str | None = None, **options: Any) -> Service:
+    """A service on an empty database, a SQLite file unless another is given; its journal is in the folder."""
+    url = url or f"sqlite:///{folder / 'service.db'}"
     upgrade(url)
-    return Service(url, **options)
+    return Service(url, **{"journal": folder / "journal", **options})
 
 
 def with_bandit(caller: Caller, name: str = "page", **options: Any) -> None:

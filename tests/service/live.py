@@ -21,10 +21,15 @@ from adaprivate.service.migrations import upgrade
 
 
 class Live:
-    """The service on a SQLite file, on a port of this machine. It can be stopped and started again on the same one."""
+    """The service on a port of this machine, on a SQLite file unless another database is given.
 
-    def __init__(self, folder: Path, clock: Callable[[], float] = time.time, **options: Any) -> None:
-        self._database = f"sqlite:///{folder / 'service.db'}"
+    It can be stopped and started again on the same port.
+    """
+
+    def __init__(
+        self, folder: Path, database: str | None = None, clock: Callable[[], float] = time.time, **options: Any
+    ) -> None:
+        self._database = database or f"sqlite:///{folder / 'service.db'}"
         upgrade(self._database)
         self._journal = folder / "journal"
         self._clock = clock

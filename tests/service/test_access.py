@@ -6,7 +6,8 @@ from base64 import b64encode
 
 import pytest
 import sqlalchemy as sa
-from tests.service.calling import BANDIT, Caller, new_service, refused, with_bandit
+from tests.service.calling import BANDIT, Caller, database_of, new_service, refused, with_bandit
+from tests.service.conftest import KINDS
 
 from adaprivate.check import InputError
 from adaprivate.service import access, schema
@@ -37,10 +38,11 @@ ROUTES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def keyed(tmp_path_factory):
+@pytest.fixture(scope="module", params=KINDS)
+def keyed(request, tmp_path_factory):
     """A service that needs keys, and one key of each scope."""
-    service = new_service(tmp_path_factory.mktemp("keyed"))
+    folder = tmp_path_factory.mktemp("keyed")
+    service = new_service(folder, database_of(request, folder))
     keys = {scope: access.create_key(service.database, scope, [scope])[1] for scope in access.SCOPES}
     with Caller(service, require_keys=True, address="203.0.113.9", owns_service=True) as caller:
         admin = {"authorization": f"Bearer {keys['admin']}"}
@@ -153,8 +155,8 @@ def test_a_key_for_one_bandit_opens_no_other(keyed):
     assert again.json() == {"statuses": ["duplicate", "recorded"]}
 
 
-def test_keys_are_shown_once_and_kept_as_hashes(tmp_path):
-    service = new_service(tmp_path)
+def test_keys_are_shown_once_and_kept_as_hashes(tmp_path, database_url):
+    service = new_service(tmp_path, database_url)
     identity, secret = access.create_key(service.database, "shop", ["reward", "decide", "reward"], clock=lambda: 5.0)
     (key,) = access.list_keys(service.database)
     assert (key.id, key.name, key.scopes, key.bandit) == (identity, "shop", {"decide", "reward"}, None)
@@ -197,8 +199,8 @@ def test_keys_made_and_revoked_while_it_runs(keyed, monkeypatch):
     wait_until(lambda: caller.get("/health", headers=bearer(secret)).status_code == 401)
 
 
-def test_no_request_asks_the_database_for_its_key(tmp_path):
-    service = new_service(tmp_path)
+def test_no_request_asks_the_database_for_its_key(tmp_path, database_url):
+    service = new_service(tmp_path, database_url)
     secret = access.create_key(service.database, "one", ["read"])[1]
     ticks = [0.0]
     ring = access.Keyring(service.database, clock=lambda: ticks[0])

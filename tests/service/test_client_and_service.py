@@ -1,4 +1,4 @@
-"""The client against the real service on a real port."""
+"""The client against the real service on a real port, on both databases."""
 
 import asyncio
 import json
@@ -8,6 +8,8 @@ import httpx
 import numpy as np
 import pytest
 import sqlalchemy as sa
+from tests.service.calling import database_of
+from tests.service.conftest import KINDS
 from tests.service.live import Live
 
 from adaprivate.check import InputError
@@ -30,9 +32,10 @@ SETTINGS = {"dimension": 3, "rounds": 10_000, "batch_size": 50, "reward_window":
 ITEMS = {"a": [1, 0, 0], "b": np.array([0, 0.6, 0.8]), "c": None}
 
 
-@pytest.fixture(scope="module")
-def live(tmp_path_factory):
-    found = Live(tmp_path_factory.mktemp("client"))
+@pytest.fixture(scope="module", params=KINDS)
+def live(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("client")
+    found = Live(folder, database_of(request, folder))
     yield found
     found.close()
 
@@ -177,8 +180,8 @@ def test_of_a_local_bandit_only_flipped_bits_leave(live, client, holdback):
     assert (answer.status_code, "0.5" in answer.text) == (422, False)
 
 
-def test_the_service_goes_away_and_comes_back(tmp_path):
-    live = Live(tmp_path)
+def test_the_service_goes_away_and_comes_back(tmp_path, database_url):
+    live = Live(tmp_path, database_url)
     try:
         with Client(live.url, timeout=1.0) as client:
             client.create("page", **SETTINGS)
@@ -196,8 +199,8 @@ def test_the_service_goes_away_and_comes_back(tmp_path):
         live.close()
 
 
-def test_keys(tmp_path):
-    live = Live(tmp_path, require_keys=True)
+def test_keys(tmp_path, database_url):
+    live = Live(tmp_path, database_url, require_keys=True)
     try:
         with Client(live.url) as nobody, pytest.raises(NoAccessError):
             nobody.status("page")

@@ -462,3 +462,44 @@ def test_status_states_the_guarantee_and_what_it_rests_on(service):
     assert any("last closed batch" in note for note in status["notes"])
     json.dumps(status)
     json.dumps(service.series("page"))
+
+
+@pytest.mark.parametrize("options", [{"unit": "user"}, {"options": {"channel": "gaussian"}}, {}])
+def test_noise_aware_goes_on_when_its_rounds_are_over(service, clock, options):
+    made(service, policy="noise-aware", rounds=60, batch_size=None, **options)
+    user = 0
+    for _ in range(40):
+        for _ in range(4):
+            user += 1
+            decided = decide(service, 1, **({"user": user} if "unit" in options else {}))
+            service.reward([(one.decision_id, True) for one in decided])
+        clock.now += 61
+        close_all(service)
+    status = service.status("page")
+    assert status["rounds"]["counted"] > 100
+    assert status["next_batch"]["end"] > status["next_batch"]["start"]
+
+
+def test_a_person_s_further_visits_to_the_holdback_do_not_widen_its_interval(service, clock):
+    made(service, policy="noise-aware", unit="user", rounds=2_000, batch_size=None, holdback=0.5)
+    widths = []
+    for _ in range(20):
+        for user in range(60):
+            service.reward([(one.decision_id, True) for one in decide(service, 1, user=user)])
+        clock.now += 61
+        close_all(service)
+        last = service.series("page")["holdback"][-1:]
+        if last and last[0]["cumulative"]:
+            widths.append(last[0]["cumulative"]["high"] - last[0]["cumulative"]["low"])
+    assert len(widths) >= 5
+    assert widths[-1] == pytest.approx(widths[2], rel=0.2)  # all of them came in the first turns
+
+
+def test_a_void_condition_is_in_the_sentence_itself(service):
+    made(service)
+    with service.database.writing() as connection:
+        connection.execute(schema.bandits.update().values(void=json.dumps(["no-replay: batch 0 may be released twice."])))
+    service.refresh()
+    guarantee = service.status("page")["guarantee"]
+    assert guarantee["sentence"].startswith("VOID: no-replay: batch 0")
+    assert not any("released twice" in text for text in guarantee["enforced"])

@@ -1,4 +1,4 @@
-"""The HTTP API on the real service: what is answered, how refusals read, and what neither answers nor logs ever tell."""
+"""The HTTP API on the real service, on both databases: what is answered, how refusals read, what is never told."""
 
 import asyncio
 import json
@@ -11,7 +11,8 @@ import httpx
 import polars as pl
 import pytest
 import sqlalchemy as sa
-from tests.service.calling import BANDIT, ITEMS, Caller, new_service, refused, with_bandit
+from tests.service.calling import BANDIT, ITEMS, Caller, database_of, new_service, refused, with_bandit
+from tests.service.conftest import KINDS
 
 from adaprivate.service import documents, schema
 from adaprivate.service.faults import Fault
@@ -26,11 +27,26 @@ def now():
 
 
 @pytest.fixture
-def caller(tmp_path, now):
-    service = new_service(tmp_path, clock=lambda: now[0])
+def caller(tmp_path, database_url, now):
+    service = new_service(tmp_path, database_url, clock=lambda: now[0])
     with Caller(service, owns_service=True) as found:
         with_bandit(found)
         yield found
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def shared(request, tmp_path_factory):
+    """For tests after which all is as before."""
+    folder = tmp_path_factory.mktemp("shared")
+    service = new_service(folder, database_of(request, folder), clock=lambda: 1_000_000.0)
+    with Caller(service, owns_service=True) as found:
+        with_bandit(found)
+        yield found
+
+
+def count(caller, table):
+    with caller.service.database.reading() as connection:
+        return connection.scalar(sa.select(sa.func.count()).select_from(table))
 
 
 def decided(caller, **ask):
@@ -164,12 +180,13 @@ JSON = {"content-type": "application/json"}
 
 
 @pytest.mark.parametrize(("body", "status", "kind", "field"), WRONG_ASKS)
-def test_wrong_asks_are_refused_by_name(caller, body, status, kind, field):
+def test_wrong_asks_are_refused_by_name(shared, body, status, kind, field):
+    caller, before = shared, count(shared, schema.decisions)
     refused(caller.post("/bandits/page/decisions", content=body, headers=JSON), status, kind, field)
     many = b'{"decisions": [{}, ' + body + b"]}"
     below = "decisions[1]" + (f".{field}" if field else "") if status == 422 else None
     refused(caller.post("/bandits/page/decisions:batch", content=many, headers=JSON), status, kind, below)
-    assert decided(caller)["round"] == 0, "nothing was decided"
+    assert count(caller, schema.decisions) == before, "nothing was decided"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +203,8 @@ def test_wrong_asks_are_refused_by_name(caller, body, status, kind, field):
         ('1, "amount": 0.7316251849', "amount"),
     ],
 )
-def test_wrong_rewards_are_refused_and_not_repeated(caller, text, field):
+def test_wrong_rewards_are_refused_and_not_repeated(shared, text, field):
+    caller = shared
     token = decided(caller)["decision_id"]
     body = '{"reward": ' + text + "}"
     one = caller("PUT", f"/decisions/{token}/reward", content=body, headers=JSON)
@@ -195,11 +213,11 @@ def test_wrong_rewards_are_refused_and_not_repeated(caller, text, field):
     many = caller.post("/rewards:batch", content='{"rewards": [' + entry + "]}", headers=JSON)
     refused(many, 422, "invalid", f"rewards[0].{field}")
     assert "7316251849" not in one.text + many.text + caller.log
-    with caller.service.database.reading() as connection:
-        assert connection.scalar(sa.select(sa.func.count()).select_from(schema.rewards)) == 0
+    assert count(caller, schema.rewards) == 0
 
 
-def test_other_kinds_of_bodies_are_refused(caller):
+def test_other_kinds_of_bodies_are_refused(shared):
+    caller = shared
     path = "/bandits/page/decisions"
     for kind in (
         "text/plain",
@@ -213,7 +231,8 @@ def test_other_kinds_of_bodies_are_refused(caller):
     assert caller.post(path, content=b"{}", headers={"content-type": "Application/JSON; charset=utf-8"}).status_code == 200
 
 
-def test_unknown_paths_and_methods(caller):
+def test_unknown_paths_and_methods(shared):
+    caller = shared
     for path in ("/nothing", "/bandits/page/", "/bandits/page:stop", "/docs/"):
         refused(caller.get(path), 404, "not-found")
     wrong = caller("DELETE", "/bandits/page/items")
@@ -222,8 +241,8 @@ def test_unknown_paths_and_methods(caller):
     refused(caller.get("/bandits/page:pause"), 405, "method-not-allowed")
 
 
-def test_bodies_that_are_too_large(tmp_path):
-    with Caller(new_service(tmp_path), max_body=2_000, owns_service=True) as caller:
+def test_bodies_that_are_too_large(tmp_path, database_url):
+    with Caller(new_service(tmp_path, database_url), max_body=2_000, owns_service=True) as caller:
         with_bandit(caller)
         path, large = "/bandits/page/decisions", b'{"user": "' + b"x" * 3_000 + b'"}'
         refused(caller.post(path, content=large, headers=JSON), 413, "too-large")
@@ -276,7 +295,8 @@ def test_without_a_database_the_default_item_is_named(caller, monkeypatch):
     assert "7316" not in caller.log
 
 
-def test_pages_bring_all_they_need(caller):
+def test_pages_bring_all_they_need(shared):
+    caller = shared
     for path in ("/", "/docs"):
         answer = caller.get(path)
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
@@ -303,7 +323,8 @@ def test_pages_bring_all_they_need(caller):
     assert head.headers["content-length"] == plain["content-length"]
 
 
-def test_every_route_says_what_it_may_answer(caller):
+def test_every_route_says_what_it_may_answer(shared):
+    caller = shared
     document = caller.get("/openapi.json").json()
     operations = [(path, method, one) for path, methods in document["paths"].items() for method, one in methods.items()]
     assert len(operations) >= 20
@@ -345,6 +366,4 @@ def test_many_at_once_are_decided_each_once(caller):
 
     answers: list[httpx.Response] = caller.run(all_of_them())
     assert sorted(one.json()["round"] for one in answers) == list(range(60))
-    with caller.service.database.reading() as connection:
-        groups = connection.scalar(sa.select(sa.func.count()).select_from(schema.decisions))
-    assert groups < 60, "requests that waited were stored together"
+    assert count(caller, schema.decisions) < 60, "requests that waited were stored together"

@@ -105,8 +105,8 @@ def test_without_a_rate_there_is_no_limit():
         found.rewards(None, "10.0.0.1", 1_000_000)
 
 
-def test_too_many_over_http(tmp_path):
-    service = new_service(tmp_path)
+def test_too_many_over_http(tmp_path, database_url):
+    service = new_service(tmp_path, database_url)
     with Caller(service, rate=5.0, owns_service=True) as caller:
         with_bandit(caller)
         first = caller.post("/bandits/page/decisions:batch", {"decisions": [{}] * 100})
@@ -125,8 +125,8 @@ def test_too_many_over_http(tmp_path):
         assert not any(line.get("status") == 429 and "reward" in str(line) for line in caller.lines)
 
 
-def test_a_key_has_one_limit_wherever_it_is_used(tmp_path):
-    service = new_service(tmp_path)
+def test_a_key_has_one_limit_wherever_it_is_used(tmp_path, database_url):
+    service = new_service(tmp_path, database_url)
     keys = [access.create_key(service.database, name, ["admin"])[1] for name in ("anna", "bert")]
     headers = [{"authorization": f"Bearer {key}"} for key in keys]
     with Caller(service, rate=2.0, require_keys=True, owns_service=True) as caller:

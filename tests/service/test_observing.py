@@ -11,8 +11,8 @@ JSON = {"content-type": "application/json"}
 
 
 @pytest.fixture
-def caller(tmp_path):
-    service = new_service(tmp_path, clock=lambda: 1_000_000.0)
+def caller(tmp_path, database_url):
+    service = new_service(tmp_path, database_url, clock=lambda: 1_000_000.0)
     with Caller(service, owns_service=True) as found:
         with_bandit(found)
         yield found

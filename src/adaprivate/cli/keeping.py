@@ -199,8 +199,6 @@ def import_(
         print_json(found)
         return
     show(f"{found['bandit']} goes on here, after {found['batches']} batches.")
-    if not found["ids_kept"]:
-        show("Ids of decisions made before are not known here: rewards for them will be refused.")
 
 
 def health(

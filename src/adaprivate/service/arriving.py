@@ -122,6 +122,7 @@ def _insert(connection: sa.Connection, kind: str, table: sa.Table, rows: list[di
     """Insert what is not there yet; the rounds that were inserted."""
     insert = postgresql.insert if kind == "postgresql" else sqlite.insert
     written: set[int] = set()
+    rows = sorted(rows, key=lambda row: row["round"])  # in one order: no two transactions wait for each other
     for begin in range(0, len(rows), 500):
         some = rows[begin : begin + 500]
         statement = insert(table).values(some).on_conflict_do_nothing().returning(table.c.round)

@@ -238,6 +238,15 @@ def uniforms(words: tuple[np.uint64, np.uint64], numbers: Any) -> Any:
     return (mixed(words, numbers) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
+def lengthened(settings: Any, plan: Any) -> Any:
+    """The settings as they were extended, step by step, when this plan was made: each step doubles the rounds."""
+    sums = getattr(plan, "sums", None)
+    while sums is not None and sums.ends[-1] > settings.boundaries[-1]:
+        last, first = settings.boundaries[-1], settings.boundaries[0]
+        settings = dataclasses.replace(settings, rounds=2 * last, horizon=first)
+    return settings
+
+
 def batch_end(bandit: Bandit, settings: Any, closed: int) -> int | None:
     """The round after which the batch that begins at ``closed`` ends, by the plan alone. None: it is never released."""
     plan = settings.plan
@@ -258,6 +267,7 @@ def batch_end(bandit: Bandit, settings: Any, closed: int) -> int | None:
 def guarantee_of(bandit: Bandit, plan: Any, *, replay_refused: bool, void: list[str]) -> dict[str, Any]:
     """The guarantee as the service states it: what it enforces beyond the policy, and which conditions no longer hold."""
     stated: Guarantee = plan.guarantee(bandit.spec.policy, exact_noise=True)
+    rounded = round(stated.epsilon, 9)  # never down
     once = CONDITIONS["no-replay"]
     enforced, assumptions = [*stated.enforced], [*stated.assumptions]
     broken = any(text.startswith("no-replay") for text in void)
@@ -265,10 +275,10 @@ def guarantee_of(bandit: Bandit, plan: Any, *, replay_refused: bool, void: list[
         assumptions.remove(once)
         enforced.append(once)
     return {
-        "epsilon": stated.epsilon,
+        "epsilon": rounded if rounded >= stated.epsilon else stated.epsilon,
         "delta": stated.delta,
         "unit": stated.unit,
-        "sentence": stated.sentence,
+        "sentence": f"VOID: {' '.join(void)} What follows no longer holds. {stated.sentence}" if void else stated.sentence,
         "enforced": enforced,
         "assumptions": assumptions,
         "void": void,

@@ -86,7 +86,7 @@ def _features(
             rows[index] = before.features[place]
             continue
         own = next(free, None)
-        check.expect(own is not None, f"items.{name}", None, f"to come with features: all {length} places are taken")
+        check.expect(own is not None, f"items.{name}", None, f"to find a place: all {length} are taken, for good")
         rows[index, own] = 1.0
     large = np.abs(rows).max(initial=0.0) > 1e150
     check.expect(not large, "items", "features beyond 1e150", "to be smaller")

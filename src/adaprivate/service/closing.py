@@ -26,7 +26,7 @@ from adaprivate.mechanisms.plan import plan_from_bytes
 from adaprivate.mechanisms.units import Event
 from adaprivate.runtime.engines import ExactEngine
 from adaprivate.service import estimating, schema
-from adaprivate.service.bandit import Bandit, batch_end
+from adaprivate.service.bandit import Bandit, batch_end, lengthened
 from adaprivate.service.database import Database, locked
 from adaprivate.service.deciding import Catalogue, group_of
 from adaprivate.service.holdback import holdback_plan, route
@@ -86,7 +86,7 @@ class Outcome:
 def begun(bandit: Bandit, stream: int, source: Noise) -> dict[str, Any]:
     """The row of a stream before its first round."""
     if stream == POLICY:
-        engine = _engine(bandit, source, None)
+        engine = _engine(bandit.settings, source, None)
         if getattr(engine.settings, "planned", None) == 0:
             engine.extend()
         learner, settings = engine.learner.to_bytes(), engine.settings
@@ -108,9 +108,9 @@ def begun(bandit: Bandit, stream: int, source: Noise) -> dict[str, Any]:
     }
 
 
-def _engine(bandit: Bandit, source: Noise, published: Callable[[Release], None] | None) -> ExactEngine:
+def _engine(settings: Any, source: Noise, published: Callable[[Release], None] | None) -> ExactEngine:
     rng = np.zeros((2, 16), dtype=np.uint64)  # nothing is chosen by it
-    return ExactEngine(bandit.settings, source, rng, lambda: None, published)  # type: ignore[arg-type]
+    return ExactEngine(settings, source, rng, lambda: None, published)  # type: ignore[arg-type]
 
 
 def find_due(connection: sa.Connection, bandit: Bandit, row: Any, assigned: int) -> Batch | None:
@@ -189,7 +189,7 @@ def closed_policy(
         releases.append(release)
         counts.append(_rewards_in(release, engine.learner.state, whole))
 
-    engine = _engine(bandit, source, published)
+    engine = _engine(lengthened(bandit.settings, plan_from_bytes(row.plan)), source, published)
     stored = {"plan": row.plan, "learner": row.learner, "book": row.book}
     engine.restore({name: np.frombuffer(data, dtype=np.uint8) for name, data in stored.items()})
     action = np.zeros(1, dtype=np.int64)
@@ -203,13 +203,13 @@ def closed_policy(
             engine.learner.choose(visit.candidates[None].copy(), action)  # only to have been offered
         if visit.candidates is None and _counted_together(engine, number, visits[number - batch.start :], rewards, bandit):
             number = engine.book.round - 1
-            if number + 1 == getattr(engine.settings, "planned", None) and number + 1 < engine.settings.rounds:
+            if number + 1 == getattr(engine.settings, "planned", None):
                 worry = _plan_on(engine) or worry
             continue
         reward = rewards.get(visit.round, bandit.missing)
         whole = not bandit.needs_user or bool(engine.book.weigh(number, visit.person, visit.features).any())
         engine.count(number, visit.features, reward, visit.person)
-        if number + 1 == getattr(engine.settings, "planned", None) and number + 1 < engine.settings.rounds:
+        if number + 1 == getattr(engine.settings, "planned", None):  # so that it is known when the next batch ends
             worry = _plan_on(engine) or worry
     stated = engine.plan.guarantee(bandit.spec.policy, exact_noise=True)
     chosen = np.array([visit.features for visit in visits])

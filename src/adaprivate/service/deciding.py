@@ -17,10 +17,12 @@ from adaprivate.check import Array, Floats, Integers
 from adaprivate.compiled import Streams, borrowed, entry, kernel
 from adaprivate.mechanisms.plan import plan_from_bytes
 from adaprivate.policies.core.dispatch import select
+from adaprivate.policies.core.linear import OnlineOptimisticState, OptimisticState
 from adaprivate.policies.core.propensities import choice_probabilities, copied
+from adaprivate.policies.noise_aware.state import THOMPSON
 from adaprivate.runtime.asking import person_of
 from adaprivate.runtime.learner import Learner, within_reach
-from adaprivate.service.bandit import Bandit, mixed, uniforms
+from adaprivate.service.bandit import Bandit, lengthened, mixed, uniforms
 from adaprivate.service.packed import packed, unpacked
 
 MOST_CANDIDATES = 10_000
@@ -179,13 +181,14 @@ class Snapshot:
     def __init__(self, bandit: Bandit, version: int, counted: int, plan: bytes, learner: bytes) -> None:
         self.bandit, self.version, self.counted = bandit, version, counted
         self.plan = plan_from_bytes(plan)
-        self.settings = bandit.settings.under(self.plan)
+        self.settings = lengthened(bandit.settings, self.plan).under(self.plan)
         self._rng: Streams = np.zeros((2, 16), dtype=np.uint64)
         self.state = Learner(self.settings.learner(), self._rng).restored(learner).state
         self._words = bandit.keys.words("exploration")
         self._at_random = bandit.keys.words("random")
         names = self.state.scalars.dtype.names or ()
         self._counts_open = "open" in names
+        self._draws = _draws(self.state)
         self.keep: float | None = self.plan.flip_law.keep if bandit.spec.local else None
 
     def warm_up(self) -> None:
@@ -223,14 +226,23 @@ class Snapshot:
         waiting = max(next_round - self.counted, 0)
         alone = first_own + 1 if self._counts_open and waiting == 0 else 0
         counts = np.diff(starts)
-        parts = [np.array([row]) for row in range(min(alone, len(counts)))]
-        parts += [alone + np.flatnonzero(counts[alone:] == count) for count in np.unique(counts[alone:])]
+        singly = len(counts) if self._draws else min(alone, len(counts))  # what is drawn must not depend on the others
+        parts = [np.array([row]) for row in range(singly)]
+        parts += [singly + np.flatnonzero(counts[singly:] == count) for count in np.unique(counts[singly:])]
         for part in parts:
             if self._counts_open:
                 self.state.scalars["open"] = 0 if part[0] < alone else max(waiting, 1)
             places = starts[part][:, None] + np.arange(counts[part[0]])
             found[places] = choice_probabilities(self.state, candidates[places], draws=DRAWS).probability
         return np.maximum(found, 0.5 / DRAWS)
+
+
+def _draws(state: Any) -> bool:
+    """Whether choices are drawn, so that their probabilities have to be integrated; else each is certain."""
+    plan = getattr(state, "plan", None)
+    if plan is not None and "rule" in (plan.dtype.names or ()):
+        return bool(plan["rule"][0] == THOMPSON or plan["sampled"][0] > 0)
+    return not isinstance(state, OptimisticState | OnlineOptimisticState) or bool(state.scalars["gamma"][0] > 0)
 
 
 class Choices(NamedTuple):

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from adaprivate.service.deciding import Decided
+
 
 class _Document(BaseModel):
     """Further members may come in later versions."""
@@ -31,6 +33,21 @@ class Decision(_Document):
         description="Only where clients flip rewards: with this probability they tell the truth.",
         examples=[0.73],
     )
+
+
+def shown(decided: Decided) -> dict[str, object]:
+    """A decision as callers get it."""
+    found: dict[str, object] = {
+        "decision_id": decided.decision_id,
+        "item": decided.item,
+        "version": decided.version,
+        "propensity": decided.propensity,
+        "round": decided.round,
+        "holdback": decided.holdback,
+    }
+    if decided.keep is not None:
+        found["keep"] = decided.keep
+    return found
 
 
 class Decisions(_Document):

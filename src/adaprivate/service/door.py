@@ -162,9 +162,7 @@ class Door:
     def _note(self, scope: Scope, visit: Visit, status: int, seconds: float) -> None:
         """A line in the log, unless it would tell that a reward came."""
         path = scope["path"]
-        if status >= 500 or not (
-            path.startswith(("/decisions/", "/rewards:")) or visit.route == "/decisions/{decision_id}/reward"
-        ):
+        if not (path.startswith(("/decisions/", "/rewards:")) or visit.route == "/decisions/{decision_id}/reward"):
             name = scope.get("path_params", {}).get("name") if visit.route is not None else None
             self._log.request(visit.route or "", status, seconds, name)
 

@@ -67,6 +67,8 @@ def _told(plan: Any, releases: Sequence[Release], counts: Sequence[int]) -> Tall
     """What told bits and sums of items say; ``counts``: how many rewards each release holds."""
     found = Tally()
     for release, count in zip(releases, counts, strict=True):
+        if count == 0:  # of a visit that does not count: a constant stands for it
+            continue
         if isinstance(plan, RewardPlan):
             law = plan.law
             noise = (1 / (2 * law.keep - 1) ** 2 - 1) / 4  # type: ignore[attr-defined]

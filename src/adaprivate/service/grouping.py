@@ -26,6 +26,8 @@ MOST_WAITING = 20_000
 """Decisions that may wait, and as many rewards; who comes then is told that the service is too busy."""
 MOST_TOGETHER = 4_096
 """Decisions, and rewards, that go into one transaction; a request is never divided."""
+USUAL_CANDIDATES = 100
+"""A decision among more than so many counts as several."""
 _SOON = ((b"retry-after", b"1"),)
 
 
@@ -102,9 +104,13 @@ class Writer:
         if self._thread.is_alive():
             self._thread.join()
 
-    async def decide(self, bandit: str, asks: Sequence[Prepared], key: str | None) -> list[Decided]:
-        """These decisions of a bandit, stored; with an idempotency key those that it stored before."""
-        found: list[Decided] = await self._put(self._decisions, (bandit, asks, key), len(asks))
+    async def decide(self, bandit: str, asks: Sequence[Prepared], key: str | None, candidates: int = 0) -> list[Decided]:
+        """These decisions of a bandit, stored; with an idempotency key those that it stored before.
+
+        ``candidates``: how many they have to choose from, all together. Of many, fewer are decided and wait at a time.
+        """
+        size = max(len(asks), candidates // USUAL_CANDIDATES)
+        found: list[Decided] = await self._put(self._decisions, (bandit, asks, key), size)
         return found
 
     async def reward(self, entries: Sequence[tuple[str, float | bool]]) -> list[str]:

@@ -21,13 +21,14 @@ from urllib.parse import parse_qs
 import orjson
 from fastapi import Depends
 from fastapi.routing import APIRoute
-from pydantic import BaseModel
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.types import Receive, Scope, Send
 
+from adaprivate.service import problems
 from adaprivate.service.access import Key
 from adaprivate.service.bandit import NAME
 from adaprivate.service.faults import Fault
+from adaprivate.service.models import Request
 from adaprivate.service.problems import Refusal
 
 LARGE = 256 * 1024
@@ -35,6 +36,8 @@ LARGE = 256 * 1024
 BODY_SECONDS = 30.0
 """So long a body may take to arrive."""
 _JSON = re.compile(rb"application/json(\s*;\s*charset=\"?utf-8\"?)?\s*$", re.IGNORECASE)
+_NAME = re.compile(rb'"\s*:')
+"""What ends a name in JSON."""
 _IDEMPOTENCY_KEY = re.compile(r"[ -~]{1,200}")
 JSON = b"application/json"
 _LENIENT = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
@@ -101,7 +104,7 @@ class LeanRoute(APIRoute):
         super().__init__(path, endpoint, **options)
         parameters = inspect.signature(endpoint, eval_str=True).parameters
         body = parameters.get("body")
-        self._model: type[BaseModel] | None = None if body is None else body.annotation
+        self._model: type[Request] | None = None if body is None else body.annotation
         self._wants_visit, self._wants_key = "visit" in parameters, "idempotency_key" in parameters
         self._flags = [name for name, one in parameters.items() if _is_flag(one.annotation)]
         self._in_thread = not inspect.iscoroutinefunction(endpoint)
@@ -143,7 +146,7 @@ async def in_thread(action: Callable[..., Result], *arguments: Any, **options: A
     return await asyncio.get_running_loop().run_in_executor(_pool, partial(action, *arguments, **options))
 
 
-async def _validated(model: type[BaseModel], visit: Visit, receive: Receive, most: int) -> BaseModel:
+async def _validated(model: type[Request], visit: Visit, receive: Receive, most: int) -> Request:
     if _JSON.match(visit.headers.get(b"content-type", b"")) is None:
         raise Refusal("unsupported-media-type", "Expected the header Content-Type to be application/json.")
     if visit.headers.get(b"content-encoding", b"identity") != b"identity":
@@ -157,8 +160,18 @@ async def _validated(model: type[BaseModel], visit: Visit, receive: Receive, mos
     except TimeoutError:
         raise Refusal("slow", f"Expected the whole body within {BODY_SECONDS:g} seconds.", _CLOSE) from None
     if len(content) > LARGE:
-        return await in_thread(model.model_validate_json, content)
-    return model.model_validate_json(content)
+        return await in_thread(_read, model, content)
+    return _read(model, content)
+
+
+def _read(model: type[Request], content: bytes) -> Request:
+    """The body, if it is one of these; a name that comes twice, of which only the last would count, is refused."""
+    body = model.model_validate_json(content)
+    if body.names is None or body.names != len(_NAME.findall(content)):  # which counts some texts, too
+        place = problems.repeated(content)
+        if place is not None:
+            raise Fault("invalid", f"Expected {place} to be there once.", field=place)
+    return body
 
 
 async def _body(receive: Receive, most: int) -> bytes:

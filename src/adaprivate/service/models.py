@@ -7,11 +7,13 @@ through :class:`RewardRequest` and :class:`RewardEntry`; what is wrong with one 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Tag
 from typing_extensions import TypeAliasType
 
+from adaprivate.service.bandit import LARGEST_DIMENSION
 from adaprivate.service.deciding import Ask
 
 MOST_DECISIONS = 10_000
@@ -52,11 +54,17 @@ else:
     """Any JSON, but for numbers that are none."""
 
 
-class _Request(BaseModel):
+class Request(BaseModel):
+    """A body. ``names`` is how many names of fields it held, if none came twice; None: that is not counted here."""
+
     model_config = ConfigDict(extra="forbid", strict=True)
 
+    @property
+    def names(self) -> int | None:
+        return None
 
-class Candidate(_Request):
+
+class Candidate(Request):
     """A candidate that brings its features along."""
 
     id: ItemId = Field(description="What the decision calls it.", examples=["article-17"])
@@ -90,7 +98,7 @@ User = Annotated[
 ]
 
 
-class DecisionRequest(_Request):
+class DecisionRequest(Request):
     """Which candidate should be shown? All fields may be left out: then all items of the catalogue are candidates."""
 
     candidates: Candidates = Field(
@@ -110,6 +118,12 @@ class DecisionRequest(_Request):
     )
     propensity: bool = Field(default=True, description="Whether to say how likely the item was to be chosen.")
 
+    @property
+    def names(self) -> int:
+        described = bool(self.candidates) and type(self.candidates[0]) is Candidate  # type: ignore[index]
+        own = 2 * len(self.candidates) if described else 0  # type: ignore[arg-type]
+        return len(self.model_fields_set) + len(self.context or ()) + own
+
     def ask(self) -> Ask:
         """As the service takes it."""
         offered = self.candidates
@@ -119,10 +133,14 @@ class DecisionRequest(_Request):
         return Ask(offered, self.context, self.user, self.propensity)  # type: ignore[arg-type]
 
 
-class DecisionsRequest(_Request):
+class DecisionsRequest(Request):
     """Many decisions at once: all are stored, or none."""
 
     decisions: list[DecisionRequest] = Field(min_length=1, max_length=MOST_DECISIONS, description="One entry a decision.")
+
+    @property
+    def names(self) -> int:
+        return 1 + sum(one.names for one in self.decisions)
 
 
 Reward = Annotated[
@@ -131,26 +149,34 @@ Reward = Annotated[
 ]
 
 
-class RewardRequest(_Request):
+class RewardRequest(Request):
     """What came of a decision. Private: it is kept until its batch closes, and then shows in noisy sums or flips alone."""
 
     reward: Reward = Field(description="From 0 to 1, or a truth value.", examples=[1])
 
+    @property
+    def names(self) -> int:
+        return 1
 
-class RewardEntry(_Request):
+
+class RewardEntry(Request):
     """What came of one decision."""
 
     decision_id: Name = Field(description="As the decision said.", examples=["1p2a-0f1e2d3c4b5a69788796"])
     reward: Reward = Field(description="From 0 to 1, or a truth value.", examples=[1])
 
 
-class RewardsRequest(_Request):
+class RewardsRequest(Request):
     """What came of many decisions; each is answered for itself."""
 
     rewards: list[RewardEntry] = Field(min_length=1, max_length=MOST_DECISIONS, description="One entry a decision.")
 
+    @property
+    def names(self) -> int:
+        return 1 + 2 * len(self.rewards)
 
-class ItemsRequest(_Request):
+
+class ItemsRequest(Request):
     """The catalogue, whole: items that are not named are offered no more. Features of an item never change."""
 
     items: dict[ItemId, Features | None] = Field(
@@ -161,8 +187,12 @@ class ItemsRequest(_Request):
         json_schema_extra={"additionalProperties": False},  # none but those that fit the pattern
     )
 
+    @property
+    def names(self) -> int:
+        return 1 + len(self.items)
 
-class BanditRequest(_Request):
+
+class BanditRequest(Request):
     """A new bandit. It is public, and never changes."""
 
     name: str = Field(pattern=NAME_PATTERN, description="Its name in addresses.", examples=["front-page"])
@@ -172,15 +202,15 @@ class BanditRequest(_Request):
     dimension: int | None = Field(
         default=None,
         ge=1,
-        le=MOST_FEATURES,
+        le=LARGEST_DIMENSION,
         description="How many features a candidate has. May be left out with a featuriser, whose dimension it then is.",
         examples=[3],
     )
     rounds: int = Field(
-        default=100_000, ge=1, le=10**12, description="About how many decisions there will be: noise is planned for them."
+        default=100_000, ge=1, le=10**9, description="About how many decisions there will be: noise is planned for them."
     )
     epsilon: Number = Field(default=1.0, ge=1e-6, le=1e4, description="The privacy loss to allow.")
-    delta: Number = Field(default=1e-5, ge=0, lt=1, description="The probability of exceeding it.")
+    delta: Number = Field(default=1e-5, ge=0, le=0.5, description="The probability of exceeding it.")
     batch_size: int | None = Field(
         default=None, ge=1, le=10**9, description="Decisions that are released together. Left out: the policy's own choice."
     )
@@ -203,7 +233,7 @@ class BanditRequest(_Request):
     keep_rewards: bool = Field(default=False, description="Whether raw rewards stay in the database after their release.")
     local: bool = Field(default=False, description="Rewards are flipped by clients: the service never holds a true one.")
     base_rate: Number | None = Field(
-        default=None, gt=0, lt=1, description="About how often a reward is 1, where that is known."
+        default=None, ge=1e-4, le=1 - 1e-4, description="About how often a reward is 1, where that is known."
     )
     missing: Number | None = Field(default=None, ge=0, le=1, description="What a reward that never comes counts as.")
     featuriser: dict[Name, Json] | None = Field(
@@ -214,3 +244,12 @@ class BanditRequest(_Request):
     options: dict[Name, Json] = Field(
         default_factory=dict, max_length=100, description="Further options of the policy, by name.", examples=[{}]
     )
+
+    def place_of(self, field: str | None) -> str:
+        """Where in the request that stands which a policy did not take: an option, or what the policy itself cannot do."""
+        first = re.split(r"[.\[]", field or "policy")[0]
+        if first in BanditRequest.model_fields:
+            return field or first
+        if first in self.options:
+            return f"options.{field}"
+        return {"option": "options", "batches": "batch_size"}.get(first, "policy")

@@ -84,11 +84,7 @@ def export(database: Database, journal: Journal, name: str, file: Path, passphra
 def import_(
     file: Path, database: Database, journal: Journal, passphrase: str, *, name: str | None = None
 ) -> dict[str, Any]:
-    """Let the bandit of a file go on in this database, and nowhere else.
-
-    ``ids_kept``: whether rewards for decisions that were made before are still taken; not if the number that their ids
-    carry is another bandit's here.
-    """
+    """Let the bandit of a file go on in this database, and nowhere else: that the file is imported once is the caller's."""
     public, private = _read(file, passphrase)
     about, books = public["about"], public["books"]
     bandit: dict[str, Any] = about["bandit"]
@@ -117,12 +113,11 @@ def import_(
             for begin in range(0, len(entries), 500):
                 connection.execute(table.insert(), entries[begin : begin + 500])
         count_on(connection)
-        if about["whole"]:
-            journal.begin(bandit["uid"])
+        # the journal is not begun: whether the file was imported elsewhere too nobody can see, so no-replay is the caller's
         for stream, batches in rows.items():
             journal.publish(bandit["uid"], stream, batches)
         journal.returned(bandit["uid"])
-    return {"bandit": wanted, "batches": sum(map(len, rows.values())), "ids_kept": number == bandit["id"]}
+    return {"bandit": wanted, "batches": sum(map(len, rows.values()))}
 
 
 def _make_room(connection: sa.Connection, values: dict[str, Any], rows: Digests) -> None:

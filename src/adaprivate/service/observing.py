@@ -1,8 +1,8 @@
 """What an operator sees: JSON lines on stderr, and counts for Prometheus. Public facts only.
 
 A line names the route's template, the status, the time it took and the bandit; never a body, a reward, features, a user, a
-decision, a key or a query. Whether and when rewards come is private too: requests to routes that take rewards leave no line
-unless the service itself failed (5xx), and no counter counts them.
+decision, a key or a query. Whether and when rewards come is private too: requests to routes that take rewards leave no
+line, and no counter counts them.
 """
 
 from __future__ import annotations

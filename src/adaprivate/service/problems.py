@@ -5,6 +5,7 @@ Nothing here sees a reward: of what pydantic found wrong only the place and the 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
@@ -31,6 +32,22 @@ PROTOCOL = {
 }
 """Kinds that only a server of HTTP knows, beside those of :data:`~adaprivate.service.faults.STATUSES`."""
 KINDS = {**STATUSES, **PROTOCOL}
+WHY = {
+    400: "The body is no JSON.",
+    401: "A key is needed.",
+    403: "The key's scopes or bandit do not fit, or a web page from elsewhere asked.",
+    404: "No such bandit or decision.",
+    408: "The body did not arrive in time.",
+    409: "It conflicts with what is there: the name is taken, another reward came before, or the bandit does not decide.",
+    410: "Too late: the batch is closed; or the decision was lost with the database it was in.",
+    413: "The body is too large.",
+    415: "The body must be application/json.",
+    421: "A service without keys answers only to names of its own machine.",
+    422: "A value does not meet its condition; `field` says which.",
+    429: "Too many in a second; `Retry-After` says when to come again.",
+    503: "Not now: the database does not answer, or too many wait. Answers about decisions name the default `item`.",
+}
+"""What each status means, for the OpenAPI document."""
 LONGEST_NAME = 80
 """Names of fields are repeated up to so many characters."""
 
@@ -137,13 +154,37 @@ def _condition(message: str) -> str:
     return f"to {match[1]}" if match else f"to be valid ({message[:1].lower()}{message[1:]})"
 
 
-_NAMED = re.compile(r"^Expected (?:len\()?([a-z_]+(?:\[\d+\]|\.[a-z_]+)*)(?:=|\)|\['| (?:to|not) )")
+class _Fields(list[tuple[str, Any]]):
+    """An object of JSON as it was written."""
+
+
+def repeated(content: bytes) -> str | None:
+    """The place of a name that comes twice in an object of this JSON, which is known to be valid; None: none does."""
+    waiting: list[tuple[tuple[str | int, ...], Any]] = [
+        ((), json.loads(content, object_pairs_hook=_Fields, parse_int=str, parse_float=str))
+    ]
+    while waiting:
+        place, value = waiting.pop()
+        if isinstance(value, _Fields):
+            seen: set[str] = set()
+            for name, inside in value:
+                if name in seen:
+                    return path((*place, name))
+                seen.add(name)
+                waiting.append(((*place, name), inside))
+        elif isinstance(value, list):
+            waiting.extend(((*place, index), inside) for index, inside in enumerate(value))
+    return None
+
+
+_NAMED = re.compile(r"^Expected (?:len\()?([a-z]\w*(?:\[\d+(?:, \d+)*\]|\.[\w-]+)*)(?:=|\)|\['| (?:to|not) | key=)")
 
 
 def of_input_error(error: InputError) -> tuple[str, str, str | None]:
     """Kind, sentence and field of a value that the library refused."""
     match = _NAMED.match(str(error))
-    return "invalid", str(error), match[1] if match else None
+    field = match[1].removesuffix(".shape").replace(", ", "][") if match else None
+    return "invalid", str(error), field
 
 
 def of_fault(fault: Fault) -> tuple[str, str, str | None]:

@@ -127,6 +127,11 @@ def status(connection: sa.Connection, room: Room) -> dict[str, Any]:
         f"A batch closes when its rounds are all decided and {spec.reward_window:g} seconds have passed since the last; "
         f"a reward that has not come by then counts as {bandit.missing:g}.",
     ]
+    if not bandit.needs_user and not spec.local:
+        notes.append(
+            "It protects single rewards: a person who comes back n times has n of them, and pays for each; unit=user "
+            "protects all rewards of a person. Whoever runs the service holds rewards until their batch closes."
+        )
     if worry:
         notes.append(worry)
     if found["next_batch"]["end"] is None:

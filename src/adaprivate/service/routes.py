@@ -5,26 +5,30 @@ A route checks what public state can tell, lets the writer store, and answers af
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path as Folder
 from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
+import pydantic
 from fastapi import APIRouter, Header, Path, Query
 
 from adaprivate.check import InputError
 from adaprivate.service import documents, models, problems
 from adaprivate.service.access import Key
 from adaprivate.service.bandit import BanditSpec, decision_of
-from adaprivate.service.deciding import Ask, Decided, Prepared
+from adaprivate.service.deciding import Ask, Prepared
 from adaprivate.service.faults import Fault
 from adaprivate.service.grouping import Writer
-from adaprivate.service.lean import Answer, TheVisit, in_thread, json_answer
+from adaprivate.service.lean import Answer, TheVisit, Visit, in_thread, json_answer
 from adaprivate.service.limits import Limits
 from adaprivate.service.problems import Refusal
+from adaprivate.service.sizing import expect_affordable, expect_decidable
 
 if TYPE_CHECKING:
     from adaprivate.service.core import Service
@@ -36,6 +40,8 @@ DecisionId = Annotated[
         description="As the decision said.", max_length=200, pattern="^[0-9a-z-]+$", examples=["1p2a-0f1e2d3c4b5a69788796"]
     ),
 ]
+MANY = 10_000
+"""More candidates than so many are looked up in a thread, so that nobody else waits."""
 IdempotencyKey = Annotated[
     str | None,
     Header(
@@ -45,21 +51,6 @@ IdempotencyKey = Annotated[
         description="A request that is repeated with the same key gets the decisions that it made the first time.",
     ),
 ]
-_WHY = {
-    400: "The body is no JSON.",
-    401: "A key is needed.",
-    403: "The key's scopes or bandit do not fit, or a web page from elsewhere asked.",
-    404: "No such bandit or decision.",
-    408: "The body did not arrive in time.",
-    409: "It conflicts with what is there: the name is taken, another reward came before, or the bandit does not decide.",
-    410: "Too late: the batch is closed; or the decision was lost with the database it was in.",
-    413: "The body is too large.",
-    415: "The body must be application/json.",
-    421: "A service without keys answers only to names of its own machine.",
-    422: "A value does not meet its condition; `field` says which.",
-    429: "Too many in a second; `Retry-After` says when to come again.",
-    503: "Not now: the database does not answer, or too many wait. Answers about decisions name the default `item`.",
-}
 _ALWAYS = (401, 403, 421)
 _WITH_BODY = (400, 408, 413, 415, 422)
 
@@ -68,7 +59,7 @@ def said(scope: str, *statuses: int, body: bool = False, bodies: int = 1, **furt
     """What a route's declaration says of scope and errors; ``bodies``: how much longer than others its body may be."""
     every = sorted({*_ALWAYS, *statuses, *(_WITH_BODY if body else ())})
     responses: dict[int | str, dict[str, Any]] = {
-        status: {"model": problems.Problem, "description": _WHY[status]} for status in every
+        status: {"model": problems.Problem, "description": problems.WHY[status]} for status in every
     }
     return {
         "responses": {**responses, **further.pop("responses", {})},
@@ -86,21 +77,6 @@ class Parts:
     limits: Limits
 
 
-def shown(decided: Decided) -> dict[str, object]:
-    """A decision as callers get it."""
-    found: dict[str, object] = {
-        "decision_id": decided.decision_id,
-        "item": decided.item,
-        "version": decided.version,
-        "propensity": decided.propensity,
-        "round": decided.round,
-        "holdback": decided.holdback,
-    }
-    if decided.keep is not None:
-        found["keep"] = decided.keep
-    return found
-
-
 def add_decisions(router: APIRouter, parts: Parts) -> None:
     """Deciding, one by one and many at once."""
     service, writer, limits = parts.service, parts.writer, parts.limits
@@ -113,16 +89,31 @@ def add_decisions(router: APIRouter, parts: Parts) -> None:
             await in_thread(service.room, name)
             known.add(name)
 
-    async def checked(name: str, ask: Ask) -> Prepared:
-        """An ask against what this worker knows; before it is refused the database is asked for newer ones, in a thread."""
+    def check_all(name: str, asks: Sequence[Ask], field: str, look_again: bool) -> list[Prepared]:
+        found: list[Prepared] = []
         try:
-            return service.check(name, ask, look_again=False)
-        except InputError:
-            return await in_thread(service.check, name, ask)
+            for ask in asks:
+                found.append(service.check(name, ask, look_again=look_again))
+        except InputError as error:
+            _, detail, wrong = problems.of_input_error(error)
+            raise Fault("invalid", detail, field=problems.joined(field.format(len(found)), wrong)) from None
+        return found
 
-    async def decided(name: str, asks: Sequence[Prepared], key: str | None) -> list[Decided]:
+    async def checked(name: str, asks: Sequence[Ask], field: str = "") -> list[Prepared]:
+        """Asks against what this worker knows; before one is refused the database is asked for newer items, in a thread."""
+        if expect_decidable(service.room(name), asks) <= MANY:
+            try:
+                return check_all(name, asks, field, look_again=False)
+            except Fault as fault:
+                if fault.kind != "invalid":
+                    raise
+        return await in_thread(check_all, name, asks, field, look_again=True)
+
+    @contextmanager
+    def default_named(name: str) -> Iterator[None]:
+        """Where nothing can be decided just now: say what to show instead."""
         try:
-            return await writer.decide(name, asks, key)
+            yield
         except (Fault, Refusal) as error:
             if problems.KINDS[error.kind] != 503:
                 raise
@@ -141,9 +132,12 @@ def add_decisions(router: APIRouter, parts: Parts) -> None:
     ) -> Answer:
         """Choose one of the candidates. The decision is stored first; send its `decision_id` back with the reward."""
         limits.decisions(visit.key_id, visit.address, 1)
-        await expect_known(name)
-        (found,) = await decided(name, [await checked(name, body.ask())], idempotency_key)
-        return Answer(200, orjson.dumps(shown(found)))
+        with default_named(name):
+            await expect_known(name)
+            asks = await checked(name, [body.ask()])
+            key = request_key(visit, idempotency_key, body)
+            (found,) = await writer.decide(name, asks, key, asks[0].offered)
+        return Answer(200, orjson.dumps(documents.shown(found)))
 
     @router.post(
         "/bandits/{name:part}/decisions:batch",
@@ -157,16 +151,20 @@ def add_decisions(router: APIRouter, parts: Parts) -> None:
     ) -> Answer:
         """Make many decisions of one bandit: all are stored, or none."""
         limits.decisions(visit.key_id, visit.address, len(body.decisions))
-        await expect_known(name)
-        asks: list[Prepared] = []
-        try:
-            for one in body.decisions:
-                asks.append(await checked(name, one.ask()))
-        except InputError as error:
-            _, detail, field = problems.of_input_error(error)
-            raise Fault("invalid", detail, field=problems.joined(f"decisions[{len(asks)}]", field)) from None
-        found = await decided(name, asks, idempotency_key)
-        return Answer(200, orjson.dumps({"decisions": [shown(one) for one in found]}))
+        with default_named(name):
+            await expect_known(name)
+            asks = await checked(name, [one.ask() for one in body.decisions], "decisions[{}]")
+            key = request_key(visit, idempotency_key, body)
+            found = await writer.decide(name, asks, key, sum(one.offered for one in asks))
+        return Answer(200, orjson.dumps({"decisions": [documents.shown(one) for one in found]}))
+
+
+def request_key(visit: Visit, given: str | None, body: pydantic.BaseModel) -> str | None:
+    """What a request is known by when it is sent again: by the same caller, with the same body."""
+    if given is None:
+        return None
+    text = f"{visit.key_id}\n{given}\n{body.model_dump_json()}"
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 _REFUSED = {
@@ -287,7 +285,13 @@ def add_bandits(router: APIRouter, parts: Parts) -> None:
         """Make a bandit: whom it protects, how well, and how it decides. None of this changes later."""
         if visit.key is not None:
             visit.key.expect("admin", body.name)
-        return json_answer(service.create(BanditSpec(**body.model_dump())), 201)
+        try:
+            spec = BanditSpec(**body.model_dump())
+            expect_affordable(spec)
+            return json_answer(service.create(spec), 201)
+        except InputError as error:
+            _, detail, field = problems.of_input_error(error)
+            raise Fault("invalid", detail, field=body.place_of(field)) from None
 
     @router.get("/bandits", summary="All bandits", response_model=documents.Bandits, tags=["bandits"], **said("read", 503))
     def bandits(visit: TheVisit) -> Answer:
@@ -313,8 +317,11 @@ def add_bandits(router: APIRouter, parts: Parts) -> None:
         **said("admin", 404, 409, 503, body=True, bodies=16),
     )
     def put_items(name: Name, body: models.ItemsRequest) -> Answer:
-        """Replace the catalogue, which is public. An item that was there before must have the features that it had."""
-        return json_answer(service.put_items(name, body.items))
+        """Replace the catalogue, which is public. Decisions that were made stay as they were."""
+        try:
+            return json_answer(service.put_items(name, body.items))
+        except InputError as error:
+            raise Fault("invalid", str(error), field="items") from None
 
     @router.get(
         "/bandits/{name:part}/items",

@@ -204,7 +204,7 @@ def _announce(settings: Settings, host: str, port: int, as_json: bool) -> None:
         if settings.require_keys and not keys:
             line += f" There is no key yet: adaprivate keys create NAME --scope admin --database {shown}"
         elif not bandits:
-            body = """'{"name": "front-page", "dimension": 3}'"""
+            body = """'{"name": "my-page", "dimension": 3, "base_rate": 0.05, "missing": 0}'"""
             key = " -H 'authorization: Bearer KEY'" if settings.require_keys else ""
             line += f" There is no bandit yet: curl {address}/bandits -H 'content-type: application/json'{key} -d {body}"
         sys.stdout.write(line + "\n")

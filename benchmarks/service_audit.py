@@ -1,0 +1,204 @@
+"""The privacy audit of the decision service, at length: python benchmarks/service_audit.py [--quick] [--timing].
+
+Three parts. Canaries: every reward is a guess of its own. Whole runs: each is one guess, by everything that outsiders see
+in it. With --timing: what a stopwatch tells, which no guarantee covers. Bounds hold at 99.9 %; a bound above its claim ends
+with exit code 1; --json FILE keeps the numbers. `tests/service/test_audit*.py` are the short version.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.service.guessing import Canaries, ServiceTarget, neighbours
+
+from adaprivate import policies
+from adaprivate.audit import Claim, audited
+from adaprivate.audit.bounds import best_rule, counted, epsilon_bound, mu_bound
+from adaprivate.service.bandit import BanditSpec, settings_of
+
+CONFIDENCE, EPSILON = 0.999, 2.0
+MEMORY = Path("/dev/shm")
+"""Where nothing waits for a disk, if there is such a place."""
+CANARIES = {"sums": 1_500, "flips": 400, "holdback": 250}
+"""Runs of each kind."""
+SUMS = {"policy": "adaprivate-ts", "rounds": 2, "batch_size": 2, "dimension": 2, "options": {"calibration": "exact"}}
+GAUSSIAN = {"policy": "noise-aware-ts", "rounds": 2, "batch_size": 2, "dimension": 2, "options": {"channel": "gaussian"}}
+PEOPLE = {"policy": "noise-aware-ts", "rounds": 3, "batch_size": 3, "dimension": 2, "unit": "user"}
+WHOLE = {
+    "sums, zero": (SUMS, neighbours(2, 0)["zero"], "policy"),
+    "sums, missing": (SUMS, neighbours(2, 0)["missing"], "policy"),
+    "sums, late": (SUMS, neighbours(2, 0)["late"], "policy"),
+    "gaussian channel, zero": (GAUSSIAN, neighbours(2, 0)["zero"], "policy"),
+    "flips, zero": (
+        {"policy": "rr-linucb", "rounds": 40, "batch_size": 2, "dimension": 2},
+        neighbours(2, 0)["zero"],
+        "policy",
+    ),
+    "auto, zero": ({"policy": "noise-aware", "rounds": 40, "dimension": 2}, neighbours(2, 0)["zero"], "policy"),
+    "holdback, missing": (SUMS | {"batch_size": 1, "holdback": 0.5}, neighbours(4, 0)["missing"], "holdback"),
+    "a person, zero": (PEOPLE | {"options": {"counted_visits": 3}}, neighbours(3, 0, 1, 2)["zero"], "policy"),
+}
+
+
+def claim_of(spec: dict, rewarded: str) -> Claim:
+    """What the service claims of such a bandit; of its holdback pure epsilon."""
+    described = BanditSpec(name="page", epsilon=EPSILON, **spec)
+    settings = settings_of(described, spec["dimension"])
+    guarantee = settings.guarantee(exact_noise=True)
+    if rewarded == "holdback":
+        return Claim(guarantee.epsilon, 0.0, None, False)
+    return Claim.of(guarantee, settings.plan, exact_noise=True)
+
+
+def canaries(folder: Path, factor: float) -> list[dict]:
+    found = []
+    for kind, runs in CANARIES.items():
+        (folder / kind).mkdir()
+        with closing(Canaries(folder / kind, kind, EPSILON)) as birds:
+            began = time.process_time()
+            guessed = birds.guessed(max(2, int(runs * factor)), seed=1)
+        measured = guessed.at(CONFIDENCE)
+        row = {"what": f"canaries: {kind}", "guesses": guessed.guesses, "measure": "mu" if guessed.gaussian else "epsilon"}
+        row |= {"claimed": guessed.claimed, "at least": measured, "share": measured / guessed.claimed}
+        found.append(row | {"holds": measured <= guessed.claimed, "seconds": time.process_time() - began})
+        show(found[-1])
+    return found
+
+
+def whole_runs(folder: Path, trials: int) -> list[dict]:
+    found = []
+    for what, (spec, pair, rewarded) in WHOLE.items():
+        claim = claim_of(spec, rewarded)
+        place = folder / what.replace(" ", "-")
+        place.mkdir()
+        began = time.process_time()
+        with closing(ServiceTarget(place, {**spec, "epsilon": EPSILON}, pair, claim, rewarded)) as target:
+            finding = audited(target, trials=trials, confidence=CONFIDENCE)
+        gaussian = claim.gaussian and claim.mu is not None
+        row = {"what": f"whole runs: {what}", "guesses": trials, "measure": "mu" if gaussian else "epsilon"}
+        row |= {"claimed": claim.mu if gaussian else claim.epsilon, "share": finding.share, "attack": finding.attack}
+        row |= {"at least": finding.measured_mu if gaussian else finding.direct_epsilon, "holds": finding.holds}
+        found.append(row | {"seconds": time.process_time() - began})
+        show(found[-1])
+    return found
+
+
+def told(what: str, scores: np.ndarray, two: np.ndarray) -> dict:
+    """What a stopwatch proves: a threshold is chosen on the first third, and judged on the rest."""
+    first = np.arange(len(scores)) < len(scores) // 3
+    alpha, rest = 1 - CONFIDENCE, int((~first).sum())
+    bounds = {
+        "mu": lambda counts, how: mu_bound(counts, how, alpha / 2),
+        "epsilon": lambda counts, how: epsilon_bound(counts, how, 1e-5, alpha / 2),
+    }
+    row: dict = {"what": what, "guesses": rest}
+    for name, bound in bounds.items():
+        rule = best_rule(scores[first], two[first], rest, bound)
+        counts = counted(scores[~first], two[~first], np.array([rule.threshold]))
+        row[f"at least, {name}"] = float(bound(counts, rule.how)[0])
+    means = [float(np.median(scores[mask]) * 1e3) for mask in (~two, two)]
+    row |= {"median ms without": means[0], "median ms with": means[1]}
+    show(row)
+    return row
+
+
+class Server:
+    """`adaprivate serve` for this machine, with one bandit."""
+
+    def __init__(self, folder: Path) -> None:
+        command = [sys.executable, "-m", "adaprivate", "serve", "--database", f"sqlite:///{folder / 'service.db'}"]
+        self._process = subprocess.Popen(
+            [*command, "--port", "0", "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self._process.stdout is not None
+        self.address = json.loads(self._process.stdout.readline())["address"]
+        with self.client() as http:
+            spec = {"name": "page", "dimension": 2, "rounds": 10**6, "batch_size": 10**6, "policy": "adaprivate-ts"}
+            assert http.post("/bandits", json=spec).status_code == 201
+            http.put("/bandits/page/items", json={"items": {"a": [1, 0], "b": [0, 1]}})
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(base_url=self.address, trust_env=False, timeout=60)
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait(60)
+
+
+def stopwatch(folder: Path, trials: int, disk: str) -> dict:
+    """How long a decision takes, if somebody's reward came a moment before, or did not."""
+    with closing(Server(folder)) as server, server.client() as http, server.client() as other:
+        tokens = []
+        while len(tokens) < trials:
+            many = {"decisions": [{"propensity": False}] * 1_000}
+            tokens += [
+                one["decision_id"] for one in http.post("/bandits/page/decisions:batch", json=many).json()["decisions"]
+            ]
+        two = np.array([secrets.randbelow(2) for _ in range(trials)], dtype=bool)
+        scores = np.zeros(trials)
+        for n in range(trials):
+            begun = threading.Event()
+
+            def send(token: str = tokens[n], begun: threading.Event = begun) -> None:
+                begun.set()
+                other.put(f"/decisions/{token}/reward", json={"reward": 1})
+
+            victim = threading.Thread(target=send if two[n] else begun.set)
+            victim.start()
+            begun.wait()
+            time.sleep(0.001)
+            before = time.perf_counter()
+            http.post("/bandits/page/decisions", json={"propensity": False})
+            scores[n] = time.perf_counter() - before
+            victim.join()
+            time.sleep(0.002)
+    return told(f"a stopwatch: decisions a millisecond after a reward, database on {disk}", scores, two)
+
+
+def show(row: dict) -> None:
+    print(
+        ", ".join(f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}" for name, value in row.items())
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a twentieth of the runs")
+    parser.add_argument("--trials", type=int, default=4_000, help="whole runs of each kind")
+    parser.add_argument("--timing", action="store_true", help="the stopwatch, too")
+    parser.add_argument("--json", type=Path, help="also write the numbers here")
+    chosen = parser.parse_args()
+    factor = 0.05 if chosen.quick else 1.0
+    assert "noise-aware" in policies.names()
+    rows = []
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        rows += canaries(Path(folder), factor)
+        rows += whole_runs(Path(folder), max(100, int(chosen.trials * factor)))
+        if chosen.timing:
+            timed = Path(folder, "timed")
+            timed.mkdir()
+            rows.append(stopwatch(timed, max(300, int(4_000 * factor)), "memory"))
+    if chosen.timing:
+        with tempfile.TemporaryDirectory() as folder:
+            rows.append(stopwatch(Path(folder), max(300, int(4_000 * factor)), "disk"))
+    if chosen.json is not None:
+        chosen.json.write_text(json.dumps(rows, indent=2) + "\n")
+    sys.exit(0 if all(row.get("holds", True) for row in rows) else 1)
+
+
+if __name__ == "__main__":
+    main()
