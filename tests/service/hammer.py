@@ -32,7 +32,9 @@ ASKS: tuple[Any, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """What is sent, until there were so many closings, deaths while closing, and decisions, or ``seconds`` have passed.
+    """What is sent, until there were so many closings, deaths while closing, births of workers and decisions.
+
+    Or until ``seconds`` have passed, which is an error.
 
     ``delay``: seconds after which rewards are sent, at most. ``ahead``: batches that may wait to be closed before clients
     wait, too. ``gap``: mean seconds between kills at any time, None for none. ``patience``: how long clients try. Shares
@@ -41,6 +43,7 @@ class Load:
 
     closings: int = 0
     deaths: int = 0
+    births: int = 0
     decisions: int = 0
     clients: int = 4
     batch: int = 30
@@ -359,7 +362,7 @@ def kill_until_enough(service: Running, watch: Watch, load: Load, record: Record
     while time.monotonic() < end and all(client.is_alive() for client in clients):
         if watch.closings >= load.closings and record.counts["decisions"] >= load.decisions:
             deaths = service.deaths()
-            if sum(deaths[point] for point in CLOSING_POINTS) >= load.deaths:
+            if sum(deaths[point] for point in CLOSING_POINTS) >= load.deaths and service.births() >= load.births:
                 return True
         if time.monotonic() >= kill:
             service.kill(rng)

@@ -60,9 +60,12 @@ class Running:
     def kill(self, rng: random.Random) -> None:
         """Kill one worker, now and then all of them at once.
 
-        Under the supervisor of ``adaprivate serve`` the oldest is spared: that one may take its time to start others.
+        Under the supervisor of ``adaprivate serve`` the oldest is spared, and all must be there: that supervisor waits for
+        workers that are starting, and meanwhile starts no others.
         """
-        living = self.workers()[1:] if self.settings.spawn else self.workers()
+        living = self.workers()
+        if self.settings.spawn:
+            living = living[1:] if len(living) == self.settings.workers else []
         everyone = rng.random() < 0.15 and not self.settings.spawn
         for pid in living if everyone else rng.sample(living, min(len(living), 1)):
             try:
@@ -70,6 +73,11 @@ class Running:
             except ProcessLookupError:
                 continue
             note_line(self.settings.died, ALL_AT_ONCE if everyone else ANY_TIME)
+
+    def births(self) -> int:
+        """How many workers have started."""
+        path = self.settings.born
+        return len(path.read_text().splitlines()) if path.exists() else 0
 
     def make_peace(self) -> None:
         """Let nobody die from now on."""

@@ -248,6 +248,8 @@ class BanditRequest(Request):
     def place_of(self, field: str | None) -> str:
         """Where in the request that stands which a policy did not take: an option, or what the policy itself cannot do."""
         first = re.split(r"[.\[]", field or "policy")[0]
+        if first == "options" and not self.options:
+            return "policy"
         if first in BanditRequest.model_fields:
             return field or first
         if first in self.options:

@@ -177,7 +177,9 @@ def repeated(content: bytes) -> str | None:
     return None
 
 
-_NAMED = re.compile(r"^Expected (?:len\()?([a-z]\w*(?:\[\d+(?:, \d+)*\]|\.[\w-]+)*)(?:=|\)|\['| (?:to|not) | key=)")
+_NAMED = re.compile(
+    r"^Expected (?:len\()?([a-z]\w*(?:\[\d+(?:, \d+)*\]|\.[\w-]+)*)(?:=|\)|\['| (?:to|not) | (?:key|field)=)"
+)
 
 
 def of_input_error(error: InputError) -> tuple[str, str, str | None]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from adaprivate import check, policies
 from adaprivate.features import Featuriser
-from adaprivate.service.bandit import BanditSpec
+from adaprivate.service.bandit import LARGEST_DIMENSION, BanditSpec
 from adaprivate.service.deciding import Ask
 from adaprivate.service.faults import Fault
 from adaprivate.service.room import Room
@@ -36,6 +36,8 @@ def expect_affordable(spec: BanditSpec) -> None:
         dimension = spec.dimension or Featuriser.from_dict(spec.featuriser).dimension
         batches = _batches(spec, dimension)
     except Exception:  # values of a wrong kind: whoever makes the bandit says which
+        return
+    if dimension > LARGEST_DIMENSION:
         return
     most = min(MOST_FITTED, MOST_NUMBERS // (dimension + 1) ** 2)
     words = f"to make at most {most} batches, not {batches}: a larger batch_size or growth, or fewer rounds"
