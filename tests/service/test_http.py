@@ -146,11 +146,13 @@ def test_a_repeated_request_gets_its_decisions_again(caller):
     assert first == again
     assert decided(caller)["round"] == 1
     more = {"decisions": [{}, {}]}
-    refused(caller.post("/bandits/page/decisions:batch", more, headers=key), 409, "different")
+    others = [caller.post("/bandits/page/decisions:batch", more, headers=key).json()["decisions"] for _ in range(2)]
+    assert [one["round"] for one in others[0]] == [2, 3], "another body is another request"
+    assert others[0] == others[1]
     for wrong in ("x" * 201, "caf\xe9", ""):
         headers = {"idempotency-key": wrong.encode("latin-1")}
         refused(caller.post("/bandits/page/decisions", {}, headers=headers), 422, "invalid", "Idempotency-Key")
-    assert decided(caller)["round"] == 2
+    assert decided(caller)["round"] == 4
 
 
 WRONG_ASKS = [
@@ -291,7 +293,8 @@ def test_without_a_database_the_default_item_is_named(caller, monkeypatch):
     refused(caller.get("/ready"), 503, "not-ready")
     assert caller.get("/health").status_code == 200
     routes = [line["route"] for line in caller.lines if line.get("status") == 503]
-    assert "/decisions/{decision_id}/reward" in routes, "that the service failed is noted, of rewards too"
+    assert "/bandits/{name}/decisions" in routes, "that the service failed is noted"
+    assert not any("reward" in route for route in routes), "but of rewards not even that"
     assert "7316" not in caller.log
 
 

@@ -7,20 +7,25 @@ through :class:`RewardRequest` and :class:`RewardEntry`; what is wrong with one 
 
 from __future__ import annotations
 
+import math
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Tag
-from typing_extensions import TypeAliasType
 
 from adaprivate.service.bandit import LARGEST_DIMENSION
 from adaprivate.service.deciding import Ask
+from adaprivate.service.faults import Fault
+from adaprivate.service.problems import path
 
 MOST_DECISIONS = 10_000
 """In one call; as many rewards."""
 MOST_CANDIDATES = 10_000
 MOST_FEATURES = 2_000
 MOST_ITEMS = 100_000
+DEEPEST = 10
+"""So many lists and objects may lie within each other in what only a policy or a featuriser can read."""
+LONGEST_TEXT = 10_000
 LONGEST_NAME = 200
 NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 TEXT_PATTERN = r"^[^\x00-\x1f\x7f]+$"
@@ -30,28 +35,16 @@ Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Whole = Annotated[int, Field(strict=True, ge=-(2**63), le=2**63 - 1)]
 Name = Annotated[str, Field(strict=True, min_length=1, max_length=LONGEST_NAME)]
 ItemId = Annotated[str, Field(strict=True, min_length=1, max_length=LONGEST_NAME, pattern=TEXT_PATTERN)]
-Features = Annotated[list[Number], Field(min_length=1, max_length=MOST_FEATURES)]
+Features = Annotated[list[Number], Field(fail_fast=True, min_length=1, max_length=MOST_FEATURES)]
+"""Of lists only the first wrong entry is noted: of a hundred thousand, telling them apart would take a minute."""
 Scalar = Annotated[
-    Annotated[str, Field(max_length=10_000), Tag("|text")]
+    Annotated[str, Field(max_length=LONGEST_TEXT), Tag("|text")]
     | Annotated[bool, Tag("|bool")]
     | Annotated[Whole, Tag("|whole")]
     | Annotated[Number, Tag("|number")]
     | Annotated[None, Tag("|null")],
     Field(union_mode="left_to_right"),
 ]
-if TYPE_CHECKING:
-    Json = Any
-else:
-    Json = TypeAliasType(
-        "Json",
-        Annotated[
-            Annotated[Scalar, Tag("|one")]
-            | Annotated[list["Json"], Field(max_length=MOST_ITEMS), Tag("|list")]
-            | Annotated[dict[Annotated[str, Field(max_length=LONGEST_NAME)], "Json"], Tag("|fields")],
-            Field(union_mode="left_to_right"),
-        ],
-    )
-    """Any JSON, but for numbers that are none."""
 
 
 class Request(BaseModel):
@@ -75,8 +68,8 @@ class Candidate(Request):
 
 
 Candidates = Annotated[
-    Annotated[list[Name], Field(min_length=1, max_length=MOST_CANDIDATES), Tag("|ids")]
-    | Annotated[list[Candidate], Field(min_length=1, max_length=MOST_CANDIDATES), Tag("|features")]
+    Annotated[list[Name], Field(fail_fast=True, min_length=1, max_length=MOST_CANDIDATES), Tag("|ids")]
+    | Annotated[list[Candidate], Field(fail_fast=True, min_length=1, max_length=MOST_CANDIDATES), Tag("|features")]
     | Annotated[None, Tag("|none")],
     Field(union_mode="left_to_right"),
 ]
@@ -84,7 +77,8 @@ Context = Annotated[
     dict[
         Name,
         Annotated[
-            Annotated[Scalar, Tag("|one")] | Annotated[list[Scalar], Field(max_length=MOST_FEATURES), Tag("|list")],
+            Annotated[Scalar, Tag("|one")]
+            | Annotated[list[Scalar], Field(fail_fast=True, max_length=MOST_FEATURES), Tag("|list")],
             Field(union_mode="left_to_right"),
         ],
     ],
@@ -136,7 +130,9 @@ class DecisionRequest(Request):
 class DecisionsRequest(Request):
     """Many decisions at once: all are stored, or none."""
 
-    decisions: list[DecisionRequest] = Field(min_length=1, max_length=MOST_DECISIONS, description="One entry a decision.")
+    decisions: list[DecisionRequest] = Field(
+        fail_fast=True, min_length=1, max_length=MOST_DECISIONS, description="One entry a decision."
+    )
 
     @property
     def names(self) -> int:
@@ -169,7 +165,9 @@ class RewardEntry(Request):
 class RewardsRequest(Request):
     """What came of many decisions; each is answered for itself."""
 
-    rewards: list[RewardEntry] = Field(min_length=1, max_length=MOST_DECISIONS, description="One entry a decision.")
+    rewards: list[RewardEntry] = Field(
+        fail_fast=True, min_length=1, max_length=MOST_DECISIONS, description="One entry a decision."
+    )
 
     @property
     def names(self) -> int:
@@ -236,20 +234,41 @@ class BanditRequest(Request):
         default=None, ge=1e-4, le=1 - 1e-4, description="About how often a reward is 1, where that is known."
     )
     missing: Number | None = Field(default=None, ge=0, le=1, description="What a reward that never comes counts as.")
-    featuriser: dict[Name, Json] | None = Field(
+    featuriser: dict[Name, Any] | None = Field(
         default=None,
         description="How features are made of contexts and items, by public constants.",
         examples=[None],
     )
-    options: dict[Name, Json] = Field(
+    options: dict[Name, Any] = Field(
         default_factory=dict, max_length=100, description="Further options of the policy, by name.", examples=[{}]
     )
+
+    def expect_plain(self) -> None:
+        """Raise unless what is inside of options and featuriser is JSON of a reasonable depth: no NaN, no Infinity."""
+        waiting: list[tuple[tuple[str | int, ...], Any]] = [
+            (("options",), self.options),
+            (("featuriser",), self.featuriser),
+        ]
+        while waiting:
+            place, value = waiting.pop()
+            if isinstance(value, dict | list):
+                if len(place) > DEEPEST:
+                    raise Fault("invalid", f"Expected at most {DEEPEST} levels.", field=path(place[:DEEPEST]))
+                inside = value.items() if isinstance(value, dict) else enumerate(value)
+                waiting.extend(((*place, part), one) for part, one in inside if type(one) is not bool and one is not None)
+            elif isinstance(value, str):
+                if len(value) > LONGEST_TEXT:
+                    raise Fault("invalid", f"Expected at most {LONGEST_TEXT} characters.", field=path(place))
+            elif isinstance(value, int | float) and not abs(value) < (2**63 if isinstance(value, int) else math.inf):
+                raise Fault("invalid", "Expected a finite number, of 64 bits if it is whole.", field=path(place))
 
     def place_of(self, field: str | None) -> str:
         """Where in the request that stands which a policy did not take: an option, or what the policy itself cannot do."""
         first = re.split(r"[.\[]", field or "policy")[0]
         if first == "options" and not self.options:
             return "policy"
+        if first == "dimension" and self.dimension is None and self.featuriser is not None:
+            return "featuriser"
         if first in BanditRequest.model_fields:
             return field or first
         if first in self.options:

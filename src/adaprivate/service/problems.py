@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
@@ -129,9 +130,10 @@ def _most_fitting(found: Sequence[Any]) -> list[Any]:
     stem = _stem(found[0]["loc"])
     rivals = [error for error in found if _stem(error["loc"]) == stem]
     depths = [sum(not str(part).startswith("|") for part in error["loc"]) for error in rivals]
-    place = path(rivals[depths.index(max(depths))]["loc"])
+    deepest = max(depths)
+    place = path(rivals[depths.index(deepest)]["loc"])
     furthest = [
-        error for error, depth in zip(rivals, depths, strict=True) if depth == max(depths) and path(error["loc"]) == place
+        error for error, depth in zip(rivals, depths, strict=True) if depth == deepest and path(error["loc"]) == place
     ]
     fitting = [error for error in furthest if not error["type"].endswith(("_type", "none_required", "_from_float"))]
     return fitting[:1] or furthest
@@ -160,20 +162,22 @@ class _Fields(list[tuple[str, Any]]):
 
 def repeated(content: bytes) -> str | None:
     """The place of a name that comes twice in an object of this JSON, which is known to be valid; None: none does."""
-    waiting: list[tuple[tuple[str | int, ...], Any]] = [
-        ((), json.loads(content, object_pairs_hook=_Fields, parse_int=str, parse_float=str))
-    ]
+    whole = json.loads(content, object_pairs_hook=_Fields, parse_int=str, parse_float=str)
+    waiting: list[tuple[Any, Any, Any]] = [(whole, None, None)]  # a value, its place in another, and that
     while waiting:
-        place, value = waiting.pop()
-        if isinstance(value, _Fields):
-            seen: set[str] = set()
-            for name, inside in value:
-                if name in seen:
-                    return path((*place, name))
-                seen.add(name)
-                waiting.append(((*place, name), inside))
-        elif isinstance(value, list):
-            waiting.extend(((*place, index), inside) for index, inside in enumerate(value))
+        here = waiting.pop()
+        seen: set[str] = set()
+        for part, inside in here[0] if isinstance(here[0], _Fields) else enumerate(here[0]):
+            if part in seen:
+                parts = [part]
+                while here[2] is not None:
+                    parts.append(here[1])
+                    here = here[2]
+                return path(reversed(parts))
+            if isinstance(part, str):
+                seen.add(part)
+            if isinstance(inside, list):
+                waiting.append((inside, part, here))
     return None
 
 
@@ -187,6 +191,16 @@ def of_input_error(error: InputError) -> tuple[str, str, str | None]:
     match = _NAMED.match(str(error))
     field = match[1].removesuffix(".shape").replace(", ", "][") if match else None
     return "invalid", str(error), field
+
+
+@contextmanager
+def placed(place: Callable[[str | None], str | None]) -> Iterator[None]:
+    """Where the library refuses a value, say where in the request it stands: ``place`` of the field that is named."""
+    try:
+        yield
+    except InputError as error:
+        _, detail, field = of_input_error(error)
+        raise Fault("invalid", detail, field=place(field)) from None
 
 
 def of_fault(fault: Fault) -> tuple[str, str, str | None]:

@@ -91,12 +91,9 @@ def add_decisions(router: APIRouter, parts: Parts) -> None:
 
     def check_all(name: str, asks: Sequence[Ask], field: str, look_again: bool) -> list[Prepared]:
         found: list[Prepared] = []
-        try:
+        with problems.placed(lambda inside: problems.joined(field.format(len(found)), inside)):
             for ask in asks:
                 found.append(service.check(name, ask, look_again=look_again))
-        except InputError as error:
-            _, detail, wrong = problems.of_input_error(error)
-            raise Fault("invalid", detail, field=problems.joined(field.format(len(found)), wrong)) from None
         return found
 
     async def checked(name: str, asks: Sequence[Ask], field: str = "") -> list[Prepared]:
@@ -285,13 +282,11 @@ def add_bandits(router: APIRouter, parts: Parts) -> None:
         """Make a bandit: whom it protects, how well, and how it decides. None of this changes later."""
         if visit.key is not None:
             visit.key.expect("admin", body.name)
-        try:
+        body.expect_plain()
+        with problems.placed(body.place_of):
             spec = BanditSpec(**body.model_dump())
             expect_affordable(spec)
             return json_answer(service.create(spec), 201)
-        except InputError as error:
-            _, detail, field = problems.of_input_error(error)
-            raise Fault("invalid", detail, field=body.place_of(field)) from None
 
     @router.get("/bandits", summary="All bandits", response_model=documents.Bandits, tags=["bandits"], **said("read", 503))
     def bandits(visit: TheVisit) -> Answer:
@@ -318,10 +313,8 @@ def add_bandits(router: APIRouter, parts: Parts) -> None:
     )
     def put_items(name: Name, body: models.ItemsRequest) -> Answer:
         """Replace the catalogue, which is public. Decisions that were made stay as they were."""
-        try:
+        with problems.placed(lambda _: "items"):
             return json_answer(service.put_items(name, body.items))
-        except InputError as error:
-            raise Fault("invalid", str(error), field="items") from None
 
     @router.get(
         "/bandits/{name:part}/items",
