@@ -214,10 +214,12 @@ MUTATIONS = [
         "            x = x / norm\n"
         "        if not self.exact:\n"
         "            return (value - self.centre) * x\n"
-        "        integers = whole_vector(x)\n",
+        "        weight = math.floor(value * 2**_REWARD_BITS) - self._grid_centre\n"
+        "        return _weighted(weight, whole_numbers_of(x)).astype(object)\n",
         "        if not self.exact:\n"
         "            return (value - self.centre) * x\n"
-        "        integers = [int(entry) for entry in np.trunc(x * 2.0**EVENT_BITS)]\n",
+        "        weight = math.floor(value * 2**_REWARD_BITS) - self._grid_centre\n"
+        "        return _weighted(weight, np.trunc(x * 2.0**EVENT_BITS).astype(np.int64)).astype(object)\n",
         "features not clipped",
     ),
     Mutation(
@@ -371,8 +373,8 @@ MUTATIONS = [
     ),
     Mutation(
         CONTRIBUTIONS,
-        "return np.asarray(x / np.linalg.norm(x if shape is None else shape.whiten(x)))",
-        "return np.asarray(x / np.linalg.norm(x))",
+        "return np.asarray(x / lengths(x if shape is None else shape.whiten(x)))",
+        "return np.asarray(x / lengths(x))",
         "directions of norm 1 where the noise is not round",
         ROUTED,
     ),
