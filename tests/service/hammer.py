@@ -379,8 +379,11 @@ def settle(watch: Watch, record: Record, client: Client, load: Load) -> None:
         time.sleep(0.05)
     if watch.full:
         record.problem(f"due: {watch.full} batches are full and are not closed")
-    for name in load.bandits():
-        shown, _ = client.ask("GET", f"/bandits/{name}", None)
-        if shown.status_code != 200 or shown.json()["state"] != "open":
-            record.problem(f"halted: {name} is {shown.text[:300]}")
+    try:
+        for name in load.bandits():
+            shown, _ = client.ask("GET", f"/bandits/{name}", None)
+            if shown.status_code != 200 or shown.json()["state"] != "open":
+                record.problem(f"halted: {name} is {shown.text[:300]}")
+    except RefusedError as error:
+        record.problem(f"settling: {error}")
     watch.look()

@@ -92,6 +92,9 @@ class Door:
             return self._not_routed(scope, error)
         except asyncio.CancelledError:
             raise
+        except OSError as error:  # of the journal, or of files on their way out
+            self._log.failure("disk", error, route=visit.route)
+            return fault_answer(Fault("unavailable", f"The disk does not answer ({type(error).__name__})."))
         except Exception as error:
             self._log.failure("internal", error, route=visit.route)
             return problem("internal", "The service made a mistake; it is in its log.")
