@@ -13,7 +13,6 @@ import secrets
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -33,6 +32,8 @@ from adaprivate.service.bandit import BanditSpec, settings_of
 CONFIDENCE, EPSILON = 0.999, 2.0
 MEMORY = Path("/dev/shm")
 """Where nothing waits for a disk, if there is such a place."""
+WATCHED = 0.05
+"""Seconds for which the stopwatch runs: two beats of the service, in which a reward is stored."""
 CANARIES = {"sums": 1_500, "flips": 400, "holdback": 250}
 """Runs of each kind."""
 SUMS = {"policy": "adaprivate-ts", "rounds": 2, "batch_size": 2, "dimension": 2, "options": {"calibration": "exact"}}
@@ -110,8 +111,7 @@ def told(what: str, scores: np.ndarray, two: np.ndarray) -> dict:
         rule = best_rule(scores[first], two[first], rest, bound)
         counts = counted(scores[~first], two[~first], np.array([rule.threshold]))
         row[f"at least, {name}"] = float(bound(counts, rule.how)[0])
-    means = [float(np.median(scores[mask]) * 1e3) for mask in (~two, two)]
-    row |= {"median ms without": means[0], "median ms with": means[1]}
+    row |= {"mean without": float(scores[~two].mean()), "mean with": float(scores[two].mean())}
     show(row)
     return row
 
@@ -139,34 +139,50 @@ class Server:
         self._process.wait(60)
 
 
-def stopwatch(folder: Path, trials: int, disk: str) -> dict:
-    """How long a decision takes, if somebody's reward came a moment before, or did not."""
-    with closing(Server(folder)) as server, server.client() as http, server.client() as other:
-        tokens = []
+_VICTIM = """
+import sys, httpx
+with httpx.Client(base_url=sys.argv[1], trust_env=False, timeout=60) as http:
+    http.get("/health")
+    print(flush=True)
+    for line in sys.stdin:
+        if line.strip() != "none":
+            http.put(f"/decisions/{line.strip()}/reward", json={"reward": 1})
+        print(flush=True)
+"""
+
+
+def stopwatch(folder: Path, trials: int, disk: str) -> list[dict]:
+    """How long decisions take in the moments after somebody's reward came, or did not; that somebody is another process."""
+    with closing(Server(folder)) as server, server.client() as http:
+        victim = subprocess.Popen(
+            [sys.executable, "-c", _VICTIM, server.address], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert victim.stdin is not None
+        assert victim.stdout is not None
+        victim.stdout.readline()
+        tokens: list[str] = []
         while len(tokens) < trials:
             many = {"decisions": [{"propensity": False}] * 1_000}
-            tokens += [
-                one["decision_id"] for one in http.post("/bandits/page/decisions:batch", json=many).json()["decisions"]
-            ]
+            answer = http.post("/bandits/page/decisions:batch", json=many)
+            tokens += [one["decision_id"] for one in answer.json()["decisions"]]
         two = np.array([secrets.randbelow(2) for _ in range(trials)], dtype=bool)
-        scores = np.zeros(trials)
+        scores: dict[str, list[float]] = {"the first": [], "the longest": [], "how many": []}
         for n in range(trials):
-            begun = threading.Event()
-
-            def send(token: str = tokens[n], begun: threading.Event = begun) -> None:
-                begun.set()
-                other.put(f"/decisions/{token}/reward", json={"reward": 1})
-
-            victim = threading.Thread(target=send if two[n] else begun.set)
-            victim.start()
-            begun.wait()
-            time.sleep(0.001)
-            before = time.perf_counter()
-            http.post("/bandits/page/decisions", json={"propensity": False})
-            scores[n] = time.perf_counter() - before
-            victim.join()
-            time.sleep(0.002)
-    return told(f"a stopwatch: decisions a millisecond after a reward, database on {disk}", scores, two)
+            time.sleep(0.03 * secrets.randbelow(1000) / 1000)  # at any time of a beat
+            victim.stdin.write(f"{tokens[n] if two[n] else 'none'}\n")
+            victim.stdin.flush()
+            times = [time.perf_counter()]
+            while times[-1] - times[0] < WATCHED:
+                http.post("/bandits/page/decisions", json={"propensity": False})
+                times.append(time.perf_counter())
+            victim.stdout.readline()
+            took = np.diff(times)
+            for name, value in zip(scores, (took[0], took.max(), len(took)), strict=True):
+                scores[name].append(float(value))
+        victim.stdin.close()
+        victim.wait(60)
+    what = f"a stopwatch, database on {disk}: decisions for {1e3 * WATCHED:.0f} ms after a reward"
+    return [told(f"{what}, {name}", np.array(values), two) for name, values in scores.items()]
 
 
 def show(row: dict) -> None:
@@ -191,10 +207,10 @@ def main() -> None:
         if chosen.timing:
             timed = Path(folder, "timed")
             timed.mkdir()
-            rows.append(stopwatch(timed, max(300, int(4_000 * factor)), "memory"))
+            rows += stopwatch(timed, max(300, int(4_000 * factor)), "memory")
     if chosen.timing:
         with tempfile.TemporaryDirectory() as folder:
-            rows.append(stopwatch(Path(folder), max(300, int(4_000 * factor)), "disk"))
+            rows += stopwatch(Path(folder), max(300, int(4_000 * factor)), "disk")
     if chosen.json is not None:
         chosen.json.write_text(json.dumps(rows, indent=2) + "\n")
     sys.exit(0 if all(row.get("holds", True) for row in rows) else 1)

@@ -1,6 +1,7 @@
 """A service on SQLite and on PostgreSQL, with a clock of the test's own."""
 
 import os
+import signal
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -31,6 +32,7 @@ def postgresql() -> Iterator[str]:
         try:
             yield server.get_uri()
         finally:
+            os.kill(server.get_pid(), signal.SIGQUIT)  # nobody needs what it would write to the disk now
             server.cleanup()
 
 

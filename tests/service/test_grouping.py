@@ -6,12 +6,15 @@ import itertools
 import json
 import threading
 import time
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from adaprivate.check import InputError
+from adaprivate.service import grouping
 from adaprivate.service.faults import Fault
-from adaprivate.service.grouping import Recurring, Writer
+from adaprivate.service.grouping import BEAT, SLOT, Recurring, Writer
 from adaprivate.service.observing import Log
 from adaprivate.service.problems import Refusal
 
@@ -221,3 +224,79 @@ def test_chores_go_on_after_errors(written):
     count = len(done)
     time.sleep(0.05)
     assert len(done) == count
+
+
+class Timed(Store):
+    """Takes its time, on a clock that stands still otherwise; remembers when decisions were stored."""
+
+    def __init__(self, clock, seconds):
+        super().__init__()
+        self.clock, self.seconds, self.stored_at, self.rewarded_at = clock, seconds, [], []
+
+    def decide(self, groups):
+        self.clock.now += self.seconds["decide"]
+        self.stored_at.append((self.clock.now, len(groups)))
+        return super().decide(groups)
+
+    def reward(self, entries):
+        self.rewarded_at.append(self.clock.now)
+        self.clock.now += self.seconds["reward"]
+        return super().reward(entries)
+
+
+def played(monkeypatch, arrivals, rewards, seconds):
+    """When decisions that come at these times are stored, if rewards come at those."""
+
+    async def play():
+        clock = SimpleNamespace(now=1_000.0)
+        clock.monotonic = lambda: clock.now
+
+        def sleep(more):
+            clock.now += more
+
+        clock.sleep = sleep
+        store = Timed(clock, seconds)
+        with monkeypatch.context() as patch:
+            patch.setattr(grouping, "time", clock)
+            writer = Writer(store, Log(io.StringIO()))
+            coming = sorted([(1_000 + at, "decide") for at in arrivals] + [(1_000 + at, "reward") for at in rewards])
+            while coming or writer._decisions or writer._rewards:
+                while coming and coming[0][0] <= clock.now:
+                    kind = coming.pop(0)[1]
+                    _ = writer.decide("a", [1], None) if kind == "decide" else writer.reward([("x", 1)])
+                    waiting.append(asyncio.ensure_future(_))
+                    await asyncio.sleep(0)
+                pause = writer._turn()
+                if pause != 0.0:
+                    clock.now = min(clock.now + (1 if pause is None else pause), coming[0][0] if coming else np.inf)
+            await asyncio.gather(*waiting)
+        return store
+
+    waiting = []
+    return asyncio.run(play())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_when_decisions_are_stored_does_not_depend_on_rewards(monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(1, 60))
+    arrivals = np.cumsum(rng.exponential(rng.choice([0.001, 0.01, 0.05]), count))
+    seconds = {"decide": rng.choice([0.0005, 0.003, 0.02, 0.06]), "reward": 0.45 * SLOT}
+    rewards = rng.uniform(0, arrivals[-1] + BEAT, int(rng.integers(1, 40)))
+    without, many = played(monkeypatch, arrivals, [], seconds), played(monkeypatch, arrivals, rewards, seconds)
+    assert without.stored_at == many.stored_at
+    assert sum(len(entries) for kind, entries in many.calls if kind == "reward") == len(rewards)
+
+
+def test_rewards_wait_for_a_slot_and_not_for_long(monkeypatch):
+    """One in every beat, also where decisions leave no moment free."""
+    seconds = {"decide": 0.01, "reward": 0.001}
+    idle = played(monkeypatch, [], [0.013, 0.014, 0.03], seconds)
+    assert idle.rewarded_at == pytest.approx([1_000 + BEAT, 1_000 + 2 * BEAT])
+    busy = played(monkeypatch, np.arange(0, 1, 0.0005), np.arange(0, 1, 0.005), seconds)
+    assert np.diff(busy.rewarded_at).max() < BEAT + SLOT + 2 * seconds["decide"]
+
+
+def test_decisions_have_their_turn_though_rewards_take_long(monkeypatch):
+    busy = played(monkeypatch, np.arange(0, 1, 0.01), np.arange(0, 1, 0.001), {"decide": 0.001, "reward": 0.3})
+    assert np.diff([at for at, _ in busy.stored_at]).max() < 0.3 + BEAT

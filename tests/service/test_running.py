@@ -146,8 +146,8 @@ def test_workers_beyond_this_machine_need_keys_and_are_started_anew(tmp_path):
         assert running.http.get("/health").status_code == 401
         assert running.http.post("/bandits", json=BANDIT, headers=key).status_code == 201
         workers = children(running.process.pid)
-        assert len(workers) == 2
-        os.kill(workers[0], signal.SIGKILL)
+        assert len(workers) == 3, "two, and the one who closes batches"
+        os.kill(workers[1], signal.SIGKILL)
         deadline = time.monotonic() + 60
         while len(set(children(running.process.pid)) - set(workers)) != 1:
             assert time.monotonic() < deadline, running.log
@@ -162,12 +162,37 @@ def test_workers_beyond_this_machine_need_keys_and_are_started_anew(tmp_path):
     assert made["key"] not in running.log
 
 
+def test_who_closes_batches_is_started_anew(tmp_path):
+    running = Running(tmp_path)
+    try:
+        running.wait_ready()
+        made = {**BANDIT, "batch_size": 10, "rounds": 1_000, "reward_window": 0.1}
+        assert running.http.post("/bandits", json=made).status_code == 201
+        running.http.put("/bandits/page/items", json={"items": {"a": [1, 0, 0], "b": [0, 1, 0]}})
+        for version in (1, 2):
+            (closer,) = children(running.process.pid)
+            running.http.post("/bandits/page/decisions:batch", json={"decisions": [{}] * 10})
+            deadline = time.monotonic() + 60
+            while running.http.get("/bandits/page").json()["version"] < version:
+                assert time.monotonic() < deadline, running.log
+                time.sleep(0.1)
+            os.kill(closer, signal.SIGKILL)
+            while closer in children(running.process.pid) or not children(running.process.pid):
+                assert time.monotonic() < deadline, running.log
+                time.sleep(0.1)
+        assert '"started":"anew"' in running.log
+    finally:
+        code = running.stop()
+    assert code in (0, -signal.SIGTERM), running.log
+    assert json.loads(running.log.splitlines()[-1])["event"] == "stopped"
+
+
 def test_workers_end_with_their_parent(tmp_path):
     running = Running(tmp_path, "--workers", "2")
     try:
         running.wait_ready()
         workers = children(running.process.pid)
-        assert len(workers) == 2
+        assert len(workers) == 3
         running.process.kill()
         deadline = time.monotonic() + 60
         while not all(map(gone, workers)):

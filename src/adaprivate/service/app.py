@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from adaprivate import __version__, check
 from adaprivate.service import pages, routes
 from adaprivate.service.access import Keyring, Origins
 from adaprivate.service.door import Door
+from adaprivate.service.faults import Fault
 from adaprivate.service.grouping import Recurring, Writer
 from adaprivate.service.lean import LeanRoute
 from adaprivate.service.limits import Limits
@@ -75,11 +76,12 @@ def create_app(
     allow_origins: Sequence[str] = (),
     log: Log | None = None,
     owns_service: bool = False,
+    closes: bool = True,
 ) -> FastAPI:
     """The application that serves ``service``. Its lifespan starts and ends the threads that write and that close batches.
 
     ``rate``: decisions a second that one caller may ask for, and as many rewards. ``owns_service``: close it at the end,
-    too.
+    too. ``closes``: whether batches are closed here, not elsewhere.
     """
     check.whole("max_body", max_body, at_least=1024)
     check.expect(require_keys or "*" not in allow_origins, "allow_origin", "*", "to come with --require-keys")
@@ -88,9 +90,11 @@ def create_app(
     keyring = Keyring(service.database) if require_keys else None
     chores = [
         Recurring("refresh", service.refresh, 0.05, log),
-        Recurring("close", service.close_due, 0.1, log),
         Recurring("log", log.flush, 0.25, log),
     ]
+    service.report = report_to(log)
+    if closes:
+        chores.append(Recurring("close", service.close_due, 0.1, log))
     if keyring is not None:
         chores.append(Recurring("keys", keyring.refresh, 2.0, log))
 
@@ -138,3 +142,15 @@ def create_app(
     routes.add_bandits(app.router, parts)
     pages.add_pages(app.router, parts, app.openapi)
     return app
+
+
+def report_to(log: Log) -> Callable[[str, Exception | None], None]:
+    """Notes in the log which bandit's batch cannot be closed, and when it could."""
+
+    def report(bandit: str, error: Exception | None) -> None:
+        if error is None:
+            log.event("info", "close", bandit=bandit, recovered=True)
+        else:
+            log.failure("close", error, bandit=bandit, **({"kind": error.kind} if isinstance(error, Fault) else {}))
+
+    return report

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from adaprivate.mechanisms.units import Event
 from adaprivate.runtime.engines import ExactEngine
 from adaprivate.service import estimating, schema
 from adaprivate.service.bandit import Bandit, batch_end, lengthened
+from adaprivate.service.batches import Batch
 from adaprivate.service.database import Database, locked
 from adaprivate.service.deciding import Catalogue, group_of
 from adaprivate.service.holdback import holdback_plan, route
@@ -37,18 +39,8 @@ CLAIM = 5.0
 """So many seconds one worker has to itself for closing a batch. Should it take longer, the first to commit wins."""
 MOST_SHOWN = 200
 """So many items of a batch are named in its summary."""
-
-
-class Batch(NamedTuple):
-    """The rounds of a batch: those of its stream, and the bandit's rounds among which they are."""
-
-    stream: int
-    number: int
-    start: int
-    end: int
-    first_round: int
-    last_round: int
-    due_at: float
+FOR_GOOD = 2**62
+"""A round beyond all others."""
 
 
 class Visit(NamedTuple):
@@ -111,31 +103,6 @@ def begun(bandit: Bandit, stream: int, source: Noise) -> dict[str, Any]:
 def _engine(settings: Any, source: Noise, published: Callable[[Release], None] | None) -> ExactEngine:
     rng = np.zeros((2, 16), dtype=np.uint64)  # nothing is chosen by it
     return ExactEngine(settings, source, rng, lambda: None, published)  # type: ignore[arg-type]
-
-
-def find_due(connection: sa.Connection, bandit: Bandit, row: Any, assigned: int) -> Batch | None:
-    """The next batch of a stream, if all its rounds are assigned, and when it is due."""
-    if row.next_end is None or assigned < row.next_end:
-        return None
-    d = schema.decisions
-    start = connection.scalar(
-        sa.select(sa.func.max(d.c.first_round)).where(d.c.bandit == bandit.id, d.c.first_round <= row.closed_round)
-    )
-    query = sa.select(d.c.first_round, d.c.count, d.c.first_policy, d.c.policy_count, d.c.at)
-    query = query.where(d.c.bandit == bandit.id, d.c.first_round >= start).order_by(d.c.first_round)
-    latest = 0.0
-    for group in connection.execute(query):
-        latest = max(latest, group.at)
-        own = group.first_policy if row.stream == POLICY else group.first_round - group.first_policy
-        count = group.policy_count if row.stream == POLICY else group.count - group.policy_count
-        if own + count >= row.next_end:
-            where = sa.and_(d.c.bandit == bandit.id, d.c.first_round == group.first_round)
-            streams = group_of(connection.execute(sa.select(d.c.data).where(where)).scalar_one()).streams
-            place = int(np.flatnonzero(streams == row.stream)[row.next_end - 1 - own])
-            last = group.first_round + place + 1
-            due = latest + bandit.spec.reward_window
-            return Batch(row.stream, row.version, row.closed, row.next_end, int(start), last, due)
-    return None
 
 
 def seal(database: Database, bandit: Bandit, batch: Batch, now: float) -> bool:
@@ -332,6 +299,7 @@ def _commit(
     b, r = schema.books, schema.rewards
     place = {"bandit": bandit.id, "stream": batch.stream, "batch": batch.number}
     data, count = outcome.data, len(outcome.releases)
+    over = outcome.next_end is None and not bandit.spec.keep_rewards
     with database.writing() as connection:
         state = connection.scalar(
             locked(sa.select(schema.bandits.c.state).where(schema.bandits.c.id == bandit.id), shared=True)
@@ -347,6 +315,7 @@ def _commit(
                 closed=batch.end,
                 closed_round=batch.last_round,
                 next_end=outcome.next_end,
+                **({"sealed": FOR_GOOD} if over else {}),
                 claimed_until=0.0,
                 releases=b.c.releases + count,
                 plan=outcome.plan,
@@ -363,7 +332,7 @@ def _commit(
                 start=batch.start,
                 end=batch.end,
                 due_at=batch.due_at,
-                released_at=now,
+                released_at=math.ceil(now),  # how long it took is nobody's business
                 releases=count,
                 epsilon=outcome.epsilon,
                 delta=outcome.delta,
@@ -372,7 +341,22 @@ def _commit(
             )
         )
         if not bandit.spec.keep_rewards:
-            for begin in range(0, len(used), 500):
-                some = used[begin : begin + 500]
+            unused = _rounds_after(connection, bandit, batch) if over else []
+            for begin in range(0, len(used + unused), 500):
+                some = (used + unused)[begin : begin + 500]
                 connection.execute(r.delete().where(r.c.bandit == bandit.id, r.c.round.in_(some)))
     return True
+
+
+def _rounds_after(connection: sa.Connection, bandit: Bandit, batch: Batch) -> list[int]:
+    """The rounds of a batch's stream that come after it and have rewards: nobody will ask for them."""
+    d, r = schema.decisions, schema.rewards
+    after = sa.and_(r.c.bandit == bandit.id, r.c.round >= batch.last_round)
+    came = {*connection.scalars(sa.select(r.c.round).where(after))}
+    groups = sa.select(d.c.first_round, d.c.data).where(
+        d.c.bandit == bandit.id, d.c.first_round + d.c.count > batch.last_round
+    )
+    own: set[int] = set()
+    for row in connection.execute(groups) if came else ():
+        own.update((row.first_round + np.flatnonzero(group_of(row.data).streams == batch.stream)).tolist())
+    return sorted(came & own)

@@ -35,6 +35,8 @@ KEYS_KEPT = 86_400.0
 """Seconds for which an idempotency key is remembered."""
 LOOK_AGAIN = 1.0
 """Seconds before the database is asked again for a bandit or an item that it did not know."""
+LONGEST_PAUSE = 60.0
+"""Seconds, at most, before a batch that could not be closed is tried again."""
 MOST_MISSED = 50
 """So many unknown names are asked for in that time."""
 
@@ -57,6 +59,8 @@ class Service:
         self.journal = Journal(place(database, journal), clock=clock)
         self.source = Secure() if source is None else source
         self.clock = clock
+        self.report: Callable[[str, Exception | None], None] | None = None
+        """Told of a bandit whose batch cannot be closed, and why; None once it can. Without it, that is raised."""
         self._rooms: dict[int, Room] = {}
         self._names: dict[str, int] = {}
         self._tags: dict[str, int] = {}
@@ -369,19 +373,28 @@ class Service:
             if room is None:
                 self.refresh()
                 room = self._rooms[row.bandit]
-            closed += self._close(room, row, now)
+            pause, until = room.pauses.get(row.stream, (0.0, 0.0))
+            if now < until:
+                continue
+            try:
+                closed += self._close(room, row, now)
+            except Exception as error:
+                if (isinstance(error, Fault) and error.kind == "unavailable") or self.report is None:
+                    raise
+                pause = min(max(2 * pause, 1.0), LONGEST_PAUSE)  # of one bandit: the others go on
+                room.pauses[row.stream] = pause, now + pause
+                self.report(room.bandit.spec.name, error)
+            else:
+                if room.pauses.pop(row.stream, None) and self.report is not None:
+                    self.report(room.bandit.spec.name, None)
         self._tidy()
         return closed
 
     def _close(self, room: Room, row: Any, now: float) -> bool:
-        key = (row.stream, row.version)
-        batch = room.due.get(key)
+        with self.database.reading() as connection:
+            batch = room.next_due(connection, row, row.assigned)
         if batch is None:
-            with self.database.reading() as connection:
-                batch = closing.find_due(connection, room.bandit, row, row.assigned)
-            if batch is None:
-                return False
-            room.due = {k: v for k, v in room.due.items() if k[0] != row.stream} | {key: batch}
+            return False
         if now < batch.due_at and row.sealed < batch.last_round:
             return False
         known = self.journal.known(room.bandit.uid)  # before the database is read

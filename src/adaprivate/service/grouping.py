@@ -1,13 +1,14 @@
 """Group commit: decisions and rewards of all requests that wait are stored together, in one transaction each.
 
-One thread writes. While it waits for the disk, further requests gather; they go together next. Decisions are answered
-before rewards are looked at, and each has a queue of its own, so that what a caller sees of decisions does not depend on
-rewards.
+One thread writes. While it waits for the disk, further requests gather; they go together next. Rewards have a time of their
+own: a slot at every beat of the clock, in which no decision is stored *whether or not a reward came*. So a decision never
+waits for somebody's reward, and how long it took says nothing about one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections import deque
@@ -28,6 +29,10 @@ MOST_TOGETHER = 4_096
 """Decisions, and rewards, that go into one transaction; a request is never divided."""
 USUAL_CANDIDATES = 100
 """A decision among more than so many counts as several."""
+BEAT = 0.025
+"""Seconds from one slot for rewards to the next; all processes of a machine have theirs at the same time."""
+SLOT = 0.004
+"""Seconds that a slot lasts, at least: time enough to commit rewards."""
 _SOON = ((b"retry-after", b"1"),)
 
 
@@ -66,6 +71,9 @@ class _Line:
         self._size += waiting.size
         self._queue.append(waiting)
 
+    def __bool__(self) -> bool:
+        return bool(self._queue)
+
     def taken(self, most: int) -> list[_Waiting]:
         """The first of them, up to about ``most`` in size."""
         found: list[_Waiting] = []
@@ -78,6 +86,39 @@ class _Line:
         return found
 
 
+class Slots:
+    """When rewards may be stored: once a beat, for at least ``SLOT`` seconds, and nothing else then.
+
+    A slot begins with the beat, or as soon as the decisions that were being stored then are. Both are the same whatever
+    rewards come.
+    """
+
+    def __init__(self) -> None:
+        self.free = 0.0
+        """When the last transaction of decisions ended."""
+        self.ends = 0.0
+        self._passed = -1
+        """The last beat whose slot is over."""
+
+    def left(self, now: float) -> float | None:
+        """Seconds until the next slot; None in one."""
+        beat = math.floor(now / BEAT)
+        if beat != self._passed:
+            self.ends = max(beat * BEAT, self.free) + SLOT
+            if now < self.ends:
+                return None
+            self._passed = beat
+        return (beat + 1) * BEAT - now
+
+    def fits(self, now: float) -> bool:
+        """Whether enough is left of this slot to commit in."""
+        return self.ends - now > SLOT / 2
+
+    def over(self, now: float) -> None:
+        """It is over; it may have lasted longer, where rewards took longer to store."""
+        self._passed = math.floor(now / BEAT)
+
+
 class Writer:
     """The thread that stores. ``decide`` and ``reward`` are awaited by requests; they return after the commit."""
 
@@ -88,7 +129,8 @@ class Writer:
         self._lock = threading.Lock()
         self._decisions, self._rewards = _Line(most_waiting, self._lock), _Line(most_waiting, self._lock)
         self._bell: SimpleQueue[bool] = SimpleQueue()
-        """Rung once for each request, with False to stop."""
+        """Rung once for each request, and to stop."""
+        self._slots = Slots()
         self._thread = threading.Thread(target=self._run, name="adaprivate-writer", daemon=True)
         self._stopping = False
 
@@ -100,7 +142,7 @@ class Writer:
         """Take nothing more, store all that waits, and end."""
         with self._lock:
             self._stopping = True
-            self._bell.put(False)
+            self._bell.put(True)
         if self._thread.is_alive():
             self._thread.join()
 
@@ -129,28 +171,42 @@ class Writer:
         return waiting.future
 
     def _run(self) -> None:
-        going = True
-        while going:
-            going = self._bell.get()
-            while True:  # all that rang meanwhile is served by this turn
-                try:
-                    going = self._bell.get_nowait() and going
-                except Empty:
-                    break
-            while self._turn():
-                pass
-        while self._turn():
-            pass
+        while not self._stopping:
+            self._wait(self._turn())
+        while self._decisions or self._rewards:
+            self._settle(self._decisions.taken(self._together), self._decide)
+            self._settle(self._rewards.taken(self._together), self._reward)
 
-    def _turn(self) -> bool:
-        """One transaction of decisions, one of rewards; whether there was anything to do."""
-        decisions = self._decisions.taken(self._together)
-        if decisions:
+    def _turn(self) -> float | None:
+        """Store what is to be stored now; the seconds for which there is nothing more, None: until somebody comes."""
+        until_slot = self._slots.left(time.monotonic())
+        if until_slot is None:
+            self._slot()
+        elif decisions := self._decisions.taken(self._together):
             self._settle(decisions, self._decide)
-        rewards = self._rewards.taken(self._together)
-        if rewards:
+            self._slots.free = time.monotonic()
+        else:
+            return until_slot if self._rewards else None
+        return 0.0
+
+    def _wait(self, seconds: float | None) -> None:
+        """So long, or until somebody rings; all that rang meanwhile is served by the next turn."""
+        try:
+            if seconds != 0.0:
+                self._bell.get(timeout=seconds)
+            while True:
+                self._bell.get_nowait()
+        except Empty:
+            return
+
+    def _slot(self) -> None:
+        """Store rewards that wait, and let the slot pass."""
+        now = time.monotonic()
+        if self._slots.fits(now) and (rewards := self._rewards.taken(self._together)):
             self._settle(rewards, self._reward)
-        return bool(decisions or rewards)
+            now = time.monotonic()
+        time.sleep(max(self._slots.ends - now, 0.0))
+        self._slots.over(time.monotonic())
 
     def _decide(self, waiting: Sequence[_Waiting]) -> None:
         for one, outcome in zip(waiting, self._store.decide([one.work for one in waiting]), strict=True):
@@ -165,6 +221,8 @@ class Writer:
 
     def _settle(self, waiting: list[_Waiting], store: Callable[[Sequence[_Waiting]], None]) -> None:
         """Store these together; if one of them cannot be, each by itself, so that it alone fails."""
+        if not waiting:
+            return
         try:
             store(waiting)
         except Exception as error:

@@ -90,6 +90,7 @@ _METRICS: tuple[tuple[str, str, str], ...] = (
     ("version", "gauge", "Batches that the policy has learned from."),
     ("releases_total", "counter", "Noisy statistics that were released."),
     ("next_batch_filled_ratio", "gauge", "The share of the next batch's rounds that are assigned."),
+    ("next_batch_due_timestamp_seconds", "gauge", "When the next batch closes, or was to close, in seconds since 1970."),
     ("open", "gauge", "1 if the bandit decides, else 0."),
     ("epsilon", "gauge", "The privacy loss that is promised."),
     ("delta", "gauge", "The probability of exceeding it."),
@@ -126,6 +127,8 @@ def _samples(status: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str], f
     if following.get("end") is not None:
         length = following["end"] - following["start"]
         yield "next_batch_filled_ratio", {}, min(following["assigned"] / length, 1.0) if length else 1.0
+    if following.get("closes_at") is not None:
+        yield "next_batch_due_timestamp_seconds", {}, following["closes_at"]
     yield "open", {}, float(status["state"] == "open")
     yield "epsilon", {}, status["guarantee"]["epsilon"]
     yield "delta", {}, status["guarantee"]["delta"]

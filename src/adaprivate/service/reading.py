@@ -67,14 +67,16 @@ def _common(connection: sa.Connection, room: Room) -> dict[str, Any]:
     streams = {
         one.stream: one
         for one in connection.execute(
-            sa.select(k.c.stream, k.c.version, k.c.closed, k.c.next_end, k.c.releases).where(k.c.bandit == bandit.id)
+            sa.select(k.c.stream, k.c.version, k.c.closed, k.c.next_end, k.c.closed_round, k.c.releases).where(
+                k.c.bandit == bandit.id
+            )
         )
     }
     policy = streams[POLICY]
     assert room.snapshot is not None
     stated = guarantee_of(bandit, room.snapshot.plan, replay_refused=room.whole, void=json.loads(row.void))
     counted = policy.closed + (streams[HOLDBACK].closed if HOLDBACK in streams else 0)
-    due = room.due.get((POLICY, policy.version))
+    due = room.next_due(connection, policy, row.policy_rounds)
     return {
         "name": row.name,
         "state": row.state,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import sqlalchemy as sa
 
 from adaprivate.mechanisms.noise import Noise
 from adaprivate.service.bandit import Bandit
-from adaprivate.service.closing import Batch
+from adaprivate.service.batches import Batch, find_due
 from adaprivate.service.deciding import Catalogue, Snapshot
 from adaprivate.service.holdback import holdback_plan, template
 from adaprivate.service.schema import HOLDBACK, POLICY
@@ -27,10 +30,22 @@ class Room:
         self.looked_at = 0.0
         self.due: dict[tuple[int, int], Batch] = {}
         """Batches all of whose rounds are assigned, by stream and number."""
+        self.pauses: dict[int, tuple[float, float]] = {}
+        """Streams whose batch could not be closed: how long to wait, and until when."""
         plan = bandit.settings.plan
         self.books = {POLICY: template(plan, source)}
         if bandit.spec.holdback:
             self.books[HOLDBACK] = template(holdback_plan(bandit), source)
+
+    def next_due(self, connection: sa.Connection, row: Any, assigned: int) -> Batch | None:
+        """The next batch of the stream that ``row`` of its books is about, if all its rounds are assigned."""
+        key = (row.stream, row.version)
+        batch = self.due.get(key)
+        if batch is None:
+            batch = find_due(connection, self.bandit, row, assigned)
+            if batch is not None:
+                self.due = {k: v for k, v in self.due.items() if k[0] != row.stream} | {key: batch}
+        return batch
 
     @property
     def default_item(self) -> str | None:

@@ -1,7 +1,8 @@
-"""Running the service: tables brought up to date, one socket, one or several workers. No reward comes here.
+"""Running the service: tables brought up to date, one socket, one or several workers, and one who closes batches.
 
-Workers are processes of their own that share nothing but the socket and the database. A worker that dies is started anew;
-one whose parent died ends. On SIGTERM requests under way are answered and what waits is committed before a worker ends.
+All are processes of their own that share nothing but the socket and the database. One that dies is started anew; one whose
+parent died ends. On SIGTERM requests under way are answered and what waits is committed before a worker ends. Batches are
+closed beside the workers so that nobody waits for a decision meanwhile.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -27,8 +30,9 @@ from uvicorn.supervisors import Multiprocess
 from adaprivate import __version__, check
 from adaprivate.service import schema
 from adaprivate.service.access import checked_origin, is_loopback
-from adaprivate.service.app import MAX_BODY, create_app
+from adaprivate.service.app import MAX_BODY, create_app, report_to
 from adaprivate.service.core import Service
+from adaprivate.service.grouping import Recurring
 from adaprivate.service.migrations import upgrade
 from adaprivate.service.observing import Log, ServerMessages
 
@@ -52,6 +56,10 @@ class Settings:
     max_body: int
     allow_origins: tuple[str, ...]
     workers: int
+    closes: bool = True
+    """Whether workers close batches themselves."""
+    parent: int = 0
+    """The process with which they end."""
 
     def to_json(self) -> str:
         """As text."""
@@ -94,6 +102,8 @@ def serve(
         max_body=max_body,
         allow_origins=origins,
         workers=workers,
+        closes=False,
+        parent=os.getpid(),
     )
     upgrade(database)
     listening = _listening(host, port)
@@ -115,14 +125,19 @@ def serve(
         timeout_worker_healthcheck=60,
     )
     os.environ[SETTINGS] = settings.to_json()
-    if workers == 1:
-        server = uvicorn.Server(config)
-        server.run(sockets=[listening])
-        if not server.started:
-            sys.exit(1)
-    else:
-        _note_server_messages(Log())
-        Multiprocess(config, sockets=[listening]).run()
+    closer = Closer(Log())
+    closer.start()
+    try:
+        if workers == 1:
+            server = uvicorn.Server(config)
+            server.run(sockets=[listening])
+            if not server.started:
+                sys.exit(1)
+        else:
+            _note_server_messages(Log())
+            Multiprocess(config, sockets=[listening]).run()
+    finally:
+        closer.stop()
 
 
 def worker() -> FastAPI:
@@ -130,11 +145,12 @@ def worker() -> FastAPI:
     settings = Settings.from_json(os.environ[SETTINGS])
     log = Log()
     _note_server_messages(log)
-    if settings.workers > 1:
-        threading.Thread(target=_end_with_parent, args=(os.getppid(),), name="adaprivate-parent", daemon=True).start()
-    service = Service(settings.database, journal=None if settings.journal is None else Path(settings.journal))
+    if os.getpid() != settings.parent != 0:
+        _end_with(settings.parent)
+    service = _service(settings)
     app = create_app(
         service,
+        closes=settings.closes,
         require_keys=settings.require_keys,
         max_body=settings.max_body,
         rate=settings.rate,
@@ -149,17 +165,75 @@ def worker() -> FastAPI:
     return app
 
 
+def _service(settings: Settings) -> Service:
+    return Service(settings.database, journal=None if settings.journal is None else Path(settings.journal))
+
+
+class Closer:
+    """The process that closes batches, kept alive."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._process: BaseProcess | None = None
+        self._watch = Recurring("closer", self._keep, 0.5, log)
+
+    def start(self) -> None:
+        """Begin."""
+        self._keep()
+        self._watch.start()
+
+    def stop(self) -> None:
+        """End it, after what it is closing just now."""
+        self._watch.stop()
+        if self._process is not None:
+            self._process.terminate()
+            self._process.join(GRACE)
+            self._process.kill()
+
+    def _keep(self) -> None:
+        if self._process is None or not self._process.is_alive():
+            if self._process is not None:
+                self._log.event("error", "closer", started="anew", code=self._process.exitcode)
+            self._process = get_context("spawn").Process(target=close_batches, name="adaprivate-closer", daemon=True)
+            self._process.start()
+
+
+def close_batches() -> None:
+    """Close batches that are due until this process is told to end; what to serve is in the environment."""
+    settings, log, ending = Settings.from_json(os.environ[SETTINGS]), Log(), threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ending.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, to all: the parent ends this one
+    _end_with(settings.parent)
+    service = _service(settings)
+    service.report = report_to(log)
+
+    def close() -> None:
+        service.refresh()
+        service.close_due()
+
+    closing = Recurring("close", close, 0.1, log, longest=1.0)
+    closing.start()
+    ending.wait()
+    closing.stop()
+    service.close()
+    log.flush()
+
+
 def _note_server_messages(log: Log) -> None:
     server = logging.getLogger("uvicorn")
     server.handlers, server.propagate = [ServerMessages(log)], False
     server.setLevel(logging.WARNING)
 
 
-def _end_with_parent(parent: int) -> None:
+def _end_with(parent: int) -> None:
     """End gracefully once the process that started this one is gone."""
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    os.kill(os.getpid(), signal.SIGTERM)
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="adaprivate-parent", daemon=True).start()
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -184,7 +258,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 def _announce(settings: Settings, host: str, port: int, as_json: bool) -> None:
     """One line: where it serves, from what, who may come, and what to do first."""
-    service = Service(settings.database, journal=None if settings.journal is None else Path(settings.journal))
+    service = _service(settings)
     try:
         with service.database.reading() as connection:
             bandits = connection.scalar(sa.select(sa.func.count()).select_from(schema.bandits)) or 0
