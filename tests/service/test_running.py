@@ -148,7 +148,7 @@ def test_workers_beyond_this_machine_need_keys_and_are_started_anew(tmp_path):
         workers = children(running.process.pid)
         assert len(workers) == 3, "two, and the one who closes batches"
         os.kill(workers[1], signal.SIGKILL)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 90
         while len(set(children(running.process.pid)) - set(workers)) != 1:
             assert time.monotonic() < deadline, running.log
             time.sleep(0.1)
@@ -172,7 +172,7 @@ def test_who_closes_batches_is_started_anew(tmp_path):
         for version in (1, 2):
             (closer,) = children(running.process.pid)
             running.http.post("/bandits/page/decisions:batch", json={"decisions": [{}] * 10})
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 90
             while running.http.get("/bandits/page").json()["version"] < version:
                 assert time.monotonic() < deadline, running.log
                 time.sleep(0.1)
@@ -194,7 +194,7 @@ def test_workers_end_with_their_parent(tmp_path):
         workers = children(running.process.pid)
         assert len(workers) == 3
         running.process.kill()
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 90
         while not all(map(gone, workers)):
             assert time.monotonic() < deadline, running.log
             time.sleep(0.1)

@@ -122,7 +122,7 @@ def serve(
         proxy_headers=False,
         timeout_keep_alive=65,
         timeout_graceful_shutdown=GRACE,
-        timeout_worker_healthcheck=60,
+        timeout_worker_healthcheck=20,
     )
     os.environ[SETTINGS] = settings.to_json()
     closer = Closer(Log())
