@@ -13,6 +13,7 @@ from tests.service.conftest import ITEMS, decide, made
 from adaprivate import check
 from adaprivate.mechanisms.noise import NOISE_BITS, Secure
 from adaprivate.service import closing, schema
+from adaprivate.service.bandit import JOURNAL_KEPT
 from adaprivate.service.core import Ask, BanditSpec
 from adaprivate.service.faults import Fault
 from adaprivate.service.packed import unpacked
@@ -453,11 +454,93 @@ def test_a_database_that_was_rolled_back_halts_the_bandit(workers, clock):
     assert other.reward([(decided[11].decision_id, 1.0)]) == ["lost"]
 
 
+def test_one_bandit_that_cannot_be_closed_does_not_stop_the_others(service, clock, monkeypatch):
+    for name in ("bad", "good"):
+        made(service, name=name)
+        decide(service, 20, name)
+    clock.now += 61
+    really, reports = closing.close, []
+
+    def close(database, bandit, *others):
+        if bandit.spec.name == "bad":
+            raise RuntimeError("planted")
+        return really(database, bandit, *others)
+
+    monkeypatch.setattr(closing, "close", close)
+    with pytest.raises(RuntimeError, match="planted"):
+        service.close_due()
+    service.report = lambda name, error: reports.append((name, type(error)))
+    clock.now += 6
+    close_all(service)
+    assert [service.status(name)["version"] for name in ("bad", "good")] == [0, 2]
+    assert service.status("bad")["next_batch"]["closes_at"] < clock.now, "an operator sees that it is overdue"
+    tries = len(reports)
+    for _ in range(10):
+        service.close_due()
+    assert len(reports) == tries, "it is tried again after a while, not at once"
+    monkeypatch.undo()
+    clock.now += 100
+    close_all(service)
+    assert service.status("bad")["version"] == 2
+    assert reports == [("bad", RuntimeError)] * tries + [("bad", type(None))]
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_rewards_that_no_batch_will_use_are_not_kept(service, clock, keep):
+    """A plan that is over takes no more of them, and those that were there already go with its last batch."""
+    made(service, policy="adaprivate-ts", rounds=20, batch_size=10, holdback=0.5, keep_rewards=keep)
+    decided = decide(service, 120)
+    assert {*service.reward([(one.decision_id, 1.0) for one in decided])} == {"recorded"}
+    clock.now += 61
+    close_all(service)
+    assert service.status("page")["next_batch"]["end"] is None
+    after = decide(service, 40)
+    told = service.reward([(one.decision_id, 1.0) for one in after])
+    with service.database.reading() as connection:
+        left = {*connection.scalars(sa.select(schema.rewards.c.round))}
+        closed = connection.scalar(sa.select(schema.books.c.closed_round).where(schema.books.c.stream == 1))
+    streams = {one.round: one.holdback for one in [*decided, *after]}
+    if keep:
+        assert left == {*range(160)}
+    else:
+        assert left == {number for number, held in streams.items() if held and number >= closed}
+        assert {answer for one, answer in zip(after, told, strict=True) if not one.holdback} == {"late"}
+
+
+def test_that_a_reward_was_late_is_known_for_a_day(service, clock):
+    made(service)
+    decided = decide(service, 10)
+    clock.now += 61
+    close_all(service)
+    assert service.reward([(decided[0].decision_id, 1.0)]) == ["late"]
+    assert service.arrivals("page")["late"] == 1
+    clock.now += 90_000
+    service.close_due()
+    assert service.arrivals("page")["late"] == 0
+
+
+def test_a_claim_of_a_clock_that_was_ahead_holds_nobody_up(service, clock):
+    made(service)
+    decide(service, 10)
+    clock.now += 61
+    with service.database.writing() as connection:
+        connection.execute(schema.books.update().values(claimed_until=clock.now + 86_400))
+    assert service.close_due() == 1
+
+
+def test_propensities_are_those_of_the_mixture(service):
+    """Of a policy that draws nothing: the holdback's share, and all the rest for its own choice."""
+    made(service, policy="rr-linucb", holdback=0.03)
+    odds = [round(one.propensity, 12) for one in decide(service, 2_000)]
+    assert {*odds} == {0.01, 0.98}
+
+
 def test_status_states_the_guarantee_and_what_it_rests_on(service):
     status = made(service, policy="noise-aware", epsilon=0.7, batch_size=None, holdback=0.1)
     assert status["guarantee"]["epsilon"] == pytest.approx(0.7)
     assert "0.7" in status["guarantee"]["sentence"]
-    assert any("released twice" in text for text in status["guarantee"]["enforced"])
+    assert JOURNAL_KEPT in status["guarantee"]["assumptions"], "what the journal cannot see is not claimed"
+    assert not any("released twice" in text for text in status["guarantee"]["enforced"])
     assert status["guarantee"]["void"] == []
     assert any("last closed batch" in note for note in status["notes"])
     json.dumps(status)

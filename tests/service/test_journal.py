@@ -340,7 +340,8 @@ class TestPlace:
         assert place("sqlite:///adaprivate.db") == Path("adaprivate.db.journal")
         assert place("sqlite:////var/lib/a.db?timeout=3") == Path("/var/lib/a.db.journal")
         assert place("sqlite+pysqlite:///a.db") == Path("a.db.journal")
-        assert place("postgresql://u@h/d") == Path("adaprivate.journal")
+        with pytest.raises(InputError, match="Expected journal to be given"):
+            place("postgresql://u@h/d")
         with pytest.raises(InputError, match="journal's place"):
             place("sqlite://")
         monkeypatch.setenv(journal_module.PLACE, "/elsewhere")

@@ -22,7 +22,7 @@ from tests.service.conftest import Clock, decide, made, new_database
 
 from adaprivate.check import InputError
 from adaprivate.mechanisms.plan import plan_from_bytes
-from adaprivate.privacy import gdp_epsilon
+from adaprivate.privacy import CONDITIONS, gdp_epsilon
 from adaprivate.privacy.price import EitherPrice, GaussianPrice, PurePrice, compose
 from adaprivate.service import backups, keeping, migrations, moving, schema, sealing
 from adaprivate.service.core import Service
@@ -345,7 +345,7 @@ class TestRestore:
         assert text == (
             "no-replay: Batch 0 of the policy was published before, and may be published again: "
             f"epsilon = {twice:.4g} at most (delta = {delta:g}), not {price.epsilon(delta):.4g}, "
-            "for those whose rewards are released again."
+            "for those whose rewards are released again (of correlated sums: also those of batches before)."
         )
         again = workers()
         again.refresh()
@@ -356,6 +356,32 @@ class TestRestore:
         assert keeping.state(database, journal) == "whole"
         with pytest.raises(InputError, match="nothing to resume"):
             keeping.resume(database, journal, "page", void="no-replay")
+
+    def test_a_copy_that_was_restored_twice_does_not_forget_what_was_said_meanwhile(
+        self, workers: Callable[..., Service], clock: Clock, database_url: str, journal: Journal, tmp_path: Path
+    ) -> None:
+        """The journal remembers that it went on knowingly, though nothing was published since and the database is older."""
+        service = workers()
+        made(service)
+        decide(service, 10)
+        backups.backup(database_url, tmp_path / "backup.db")
+        clock.now += 61
+        assert service.close_due() == 1
+        self._restored(service, database_url, tmp_path / "backup.db", journal)
+        service = workers()
+        texts = [keeping.resume(service.database, journal, "page", void="no-replay")]
+        self._restored(service, database_url, tmp_path / "backup.db", journal)
+        service = workers()
+        service.refresh()
+        assert service.status("page")["state"] == "halted"
+        assert service.close_due() == 0
+        with pytest.raises(InputError, match="no-replay"):
+            keeping.resume(service.database, journal, "page")
+        texts.append(keeping.resume(service.database, journal, "page", void="no-replay"))
+        assert texts[0] == texts[1]
+        service.refresh()
+        assert service.close_due() == 1
+        assert service.status("page")["guarantee"]["void"] == [texts[1]]
 
     def test_a_second_rollback_is_paid_for_too(
         self, workers: Callable[..., Service], clock: Clock, database_url: str, journal: Journal, tmp_path: Path
@@ -694,7 +720,19 @@ class TestMoving:
         back.refresh()
         assert back.status("page")["version"] == 2
         _play(back, clock, 1)
+        assert keeping.state(database, journal) == "unknown", "a copy of the file may go on elsewhere"
+        assert CONDITIONS["no-replay"] in back.status("page")["guarantee"]["assumptions"]
+        keeping.vouch(database, journal, "page")
         assert keeping.state(database, journal) == "whole"
+
+    def test_a_bandit_that_was_exported_with_another_journal_is_not_resumed(
+        self, service: Service, clock: Clock, database: Database, journal: Journal, tmp_path: Path
+    ) -> None:
+        made(service)
+        _play(service, clock, 1)
+        moving.export(database, Journal(tmp_path / "other"), "page", tmp_path / "out", PASSPHRASE)
+        with pytest.raises(InputError, match="nothing to resume"):
+            keeping.resume(database, journal, "page")
 
     def test_where_it_was_it_does_not_come_back_with_a_backup(
         self, workers: Callable[..., Service], clock: Clock, database_url: str, journal: Journal, tmp_path: Path

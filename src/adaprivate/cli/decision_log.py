@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from adaprivate.check import InputError
-from adaprivate.cli.keeping import _kept
+from adaprivate.cli.keeping import opened
 from adaprivate.cli.serving import DEFAULT, Address
 from adaprivate.cli.terminal import Json, print_json, show
 
@@ -43,7 +43,7 @@ def log(
     """
     if rewards is not None and no_rewards:
         raise InputError("Expected --rewards or --no-rewards, not both.")
-    with _kept(database, None) as (source, _):
+    with opened(database) as source:
         from adaprivate.service.log import write_log
 
         own = not no_rewards if rewards is None else rewards

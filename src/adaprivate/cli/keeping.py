@@ -27,7 +27,7 @@ PASSPHRASE = "ADAPRIVATE_PASSPHRASE"
 Place = Annotated[
     Path | None,
     typer.Option(
-        help="Folder that notes what was published (default: beside the SQLite file, or ./adaprivate.journal).",
+        help="Folder that notes what was published (default: beside the SQLite file; for PostgreSQL it must be given).",
         envvar="ADAPRIVATE_JOURNAL",
     ),
 ]
@@ -39,8 +39,16 @@ PassphraseFile = Annotated[
 @contextmanager
 def _kept(address: str, place: Path | None, *, existing: bool = True) -> Iterator[tuple[Database, Journal]]:
     """The database, up to date, and its journal; its failures as one line."""
-    with _one_line():
+    with opened(address, existing=existing) as database:
         from adaprivate.service import journal as journals
+
+        yield database, journals.Journal(journals.place(address, place))
+
+
+@contextmanager
+def opened(address: str, *, existing: bool = True) -> Iterator[Database]:
+    """The database, up to date; its failures as one line."""
+    with _one_line():
         from adaprivate.service import migrations
         from adaprivate.service.database import Database
 
@@ -51,7 +59,7 @@ def _kept(address: str, place: Path | None, *, existing: bool = True) -> Iterato
                 raise InputError(f"Expected database={database.shown!r} to exist.")
             if existing:
                 migrations.expect_current(address)
-            yield database, journals.Journal(journals.place(address, place))
+            yield database
         finally:
             database.close()
 
@@ -152,10 +160,10 @@ def resume(
     json: Json = False,
 ) -> None:
     """Let a halted bandit go on, knowingly: what was published and lost is released again, and people pay for it."""
-    with _kept(database, journal) as (opened, notes):
+    with _kept(database, journal) as (source, notes):
         from adaprivate.service.keeping import resume as go_on
 
-        meaning = go_on(opened, notes, name, void=void)
+        meaning = go_on(source, notes, name, void=void)
     if json:
         print_json({"bandit": name, "void": meaning})
     else:
@@ -172,10 +180,10 @@ def export(
     json: Json = False,
 ) -> None:
     """Write a bandit to one file, sealed with a passphrase. It goes on where that is imported, and not here."""
-    with _kept(database, journal) as (opened, notes):
+    with _kept(database, journal) as (source, notes):
         from adaprivate.service.moving import export as write
 
-        written = write(opened, notes, name, out, _passphrase(passphrase_file, twice=True))
+        written = write(source, notes, name, out, _passphrase(passphrase_file, twice=True))
     if json:
         print_json(written)
     else:
@@ -191,10 +199,10 @@ def import_(
     json: Json = False,
 ) -> None:
     """Let an exported bandit go on in this database. Once: were it imported twice, batches would be released twice."""
-    with _kept(database, journal) as (opened, notes):
+    with _kept(database, journal) as (source, notes):
         from adaprivate.service.moving import import_ as read
 
-        found = read(file, opened, notes, _passphrase(passphrase_file, twice=False), name=name)
+        found = read(file, source, notes, _passphrase(passphrase_file, twice=False), name=name)
     if json:
         print_json(found)
         return

@@ -43,7 +43,7 @@ def serve(
         typer.Option(
             envvar="ADAPRIVATE_JOURNAL",
             help="A folder that notes what was published, so that an older copy of the database is noticed "
-            "(default: beside the SQLite file, or ./adaprivate.journal).",
+            "(default: beside the SQLite file; for PostgreSQL it must be given).",
         ),
     ] = None,
     rate: Annotated[

@@ -139,6 +139,10 @@ class Keys:
         check.expect(len(secret) == 96, "secret", f"{len(secret)} bytes", "to have 96")
         self.decisions, self.people, self.exploration = secret[:32], secret[32:64], secret[64:]
 
+    def request(self, key: str) -> str:
+        """What a request is remembered by: nobody can try out requests on it who has not got these keys."""
+        return hashlib.blake2b(key.encode(), key=self.people, digest_size=32, person=b"request").hexdigest()
+
     def words(self, purpose: str) -> tuple[np.uint64, np.uint64]:
         """Two words for random numbers of exploration: not for privacy."""
         digest = hashlib.blake2b(purpose.encode(), key=self.exploration, digest_size=16).digest()
@@ -264,6 +268,12 @@ def batch_end(bandit: Bandit, settings: Any, closed: int) -> int | None:
     return min(ends, default=None)
 
 
+JOURNAL_KEPT = (
+    "the journal of published batches is neither copied nor rolled back along with the database: as long as it is not, the "
+    "service refuses to release a batch twice"
+)
+
+
 def guarantee_of(bandit: Bandit, plan: Any, *, replay_refused: bool, void: list[str]) -> dict[str, Any]:
     """The guarantee as the service states it: what it enforces beyond the policy, and which conditions no longer hold."""
     stated: Guarantee = plan.guarantee(bandit.spec.policy, exact_noise=True)
@@ -272,8 +282,7 @@ def guarantee_of(bandit: Bandit, plan: Any, *, replay_refused: bool, void: list[
     enforced, assumptions = [*stated.enforced], [*stated.assumptions]
     broken = any(text.startswith("no-replay") for text in void)
     if replay_refused and not broken and once in assumptions:
-        assumptions.remove(once)
-        enforced.append(once)
+        assumptions[assumptions.index(once)] = JOURNAL_KEPT
     return {
         "epsilon": rounded if rounded >= stated.epsilon else stated.epsilon,
         "delta": stated.delta,

@@ -105,13 +105,18 @@ def _engine(settings: Any, source: Noise, published: Callable[[Release], None] |
     return ExactEngine(settings, source, rng, lambda: None, published)  # type: ignore[arg-type]
 
 
+def claimed(until: float, now: float) -> bool:
+    """Whether somebody has a batch to themselves; a claim that is further ahead is of a clock that was wrong."""
+    return now < until <= now + CLAIM
+
+
 def seal(database: Database, bandit: Bandit, batch: Batch, now: float) -> bool:
     """Take no more rewards for this batch, and have it to oneself for a while; False if it is somebody else's."""
     b = schema.books
     mine = sa.and_(b.c.bandit == bandit.id, b.c.stream == batch.stream)
     with database.writing() as connection:
         row = connection.execute(locked(sa.select(b.c.version, b.c.claimed_until).where(mine))).one()
-        if row.version != batch.number or row.claimed_until > now:
+        if row.version != batch.number or claimed(row.claimed_until, now):
             return False
         connection.execute(b.update().where(mine).values(sealed=batch.last_round, claimed_until=now + CLAIM))
     return True

@@ -31,8 +31,8 @@ from adaprivate.service.storing import decided
 
 __all__ = ["Ask", "BanditSpec", "Decided", "Prepared", "Service"]
 
-KEYS_KEPT = 86_400.0
-"""Seconds for which an idempotency key is remembered."""
+KEPT = 86_400.0
+"""Seconds for which an idempotency key is remembered, and that a reward came too late."""
 LOOK_AGAIN = 1.0
 """Seconds before the database is asked again for a bandit or an item that it did not know."""
 LONGEST_PAUSE = 60.0
@@ -133,7 +133,9 @@ class Service:
     def _opened(self, number: int) -> Room:
         with self.database.reading() as connection:
             row = connection.execute(sa.select(schema.bandits).where(schema.bandits.c.id == number)).one()
-        room = self._rooms[number] = Room(Bandit.of(row), self.source)
+            k = schema.books
+            plans = connection.execute(sa.select(k.c.stream, k.c.plan).where(k.c.bandit == number)).all()
+        room = self._rooms[number] = Room(Bandit.of(row), {one.stream: one.plan for one in plans}, self.source)
         return room
 
     def _load(self, room: Room) -> None:
@@ -211,7 +213,7 @@ class Service:
         room = self.room(name)
         with self.database.reading() as connection:
             digests = reading.digests(connection, room.bandit.id)
-            if room.state not in ("halted", "moved"):
+            if room.state != "moved":
                 self._show(room, digests)
             return view(connection, room)
 
@@ -367,7 +369,7 @@ class Service:
         closed = 0
         for row in rows:
             now = self.clock()
-            if closed >= limit or row.claimed_until > now:
+            if closed >= limit or closing.claimed(row.claimed_until, now):
                 continue
             room = self._rooms.get(row.bandit)
             if room is None:
@@ -416,7 +418,8 @@ class Service:
         if now - self._forgotten > 10.0:
             self._forgotten = now
             self.database.forget_deleted()
-        if now - self._purged > KEYS_KEPT / 24:
+        if now - self._purged > KEPT / 24:
             self._purged = now
             with self.database.writing() as connection:
-                connection.execute(schema.requests.delete().where(schema.requests.c.at < now - KEYS_KEPT))
+                for table in (schema.requests, schema.late):
+                    connection.execute(table.delete().where(table.c.at < now - KEPT))

@@ -28,6 +28,8 @@ from adaprivate.service.packed import packed, unpacked
 MOST_CANDIDATES = 10_000
 DRAWS = 512
 """Propensities that cannot be computed are counted in so many draws."""
+LEAST_LIKELY = 1e-9
+"""A choice that was made is stated to be at least so likely, where the integral underflows."""
 _U = np.uint64
 
 
@@ -234,7 +236,7 @@ class Snapshot:
                 self.state.scalars["open"] = 0 if part[0] < alone else max(waiting, 1)
             places = starts[part][:, None] + np.arange(counts[part[0]])
             found[places] = choice_probabilities(self.state, candidates[places], draws=DRAWS).probability
-        return np.maximum(found, 0.5 / DRAWS)
+        return found
 
 
 def _draws(state: Any) -> bool:
@@ -301,7 +303,7 @@ def chosen(snapshot: Snapshot, catalogue: Catalogue, asks: Sequence[Prepared], f
     if asked.any():
         share = bandit.spec.holdback
         mixture = share / counts + (1 - share) * odds[starts[:-1] + actions]
-        propensities[asked] = np.minimum(mixture, 1.0)[asked]
+        propensities[asked] = np.clip(mixture, LEAST_LIKELY, 1.0)[asked]
     data = _stored(bandit, asks, actions, streams, propensities, counts)
     return Choices(actions, streams, propensities, data, len(own), clipped + sum(ask.clipped for ask in asks))
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from adaprivate.mechanisms.book import Book
 from adaprivate.mechanisms.channels import FLIP, ITEMS, ChannelPlan
 from adaprivate.mechanisms.laws.randomised_response import RandomisedResponse
-from adaprivate.mechanisms.noise import Noise
 from adaprivate.mechanisms.plan import Plan, RewardPlan
 from adaprivate.mechanisms.units.visits import UserVisitsUnit
 from adaprivate.service.bandit import Bandit
@@ -42,9 +40,3 @@ def route(plan: Any, last: bool) -> dict[str, Any]:
     if plan.channels == (FLIP,):
         return {"channel": FLIP}
     return {"channel": ITEMS, "block": 0, "closes": last}
-
-
-def template(plan: Any, source: Noise) -> Book:
-    """An empty book, of which rewards that arrive may ask what is to be stored in their place."""
-    book: Book = plan.book(source)
-    return book

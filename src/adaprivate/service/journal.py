@@ -90,6 +90,8 @@ class Known:
                 self.moved = True
             case ["returned"]:
                 self.moved = False
+            case ["imported"]:
+                self.moved = self.begun = False
             case ["published", stream, batch, digest]:
                 self.published.setdefault(int(stream), {})[int(batch)] = digest
             case ["again", stream, first]:
@@ -202,6 +204,11 @@ class Journal:
         with self._lock:
             self._append(uid, lambda read: ["moved"] if not read.known.moved or read.doubtful else [])
 
+    def imported(self, uid: str) -> None:
+        """The bandit goes on here; whether it does elsewhere too nobody can see, until somebody vouches."""
+        with self._lock:
+            self._append(uid, lambda read: ["imported"] if read.known.moved or read.known.begun else [])
+
     def returned(self, uid: str) -> None:
         """The bandit goes on here, with all that was published of it."""
         with self._lock:
@@ -291,7 +298,10 @@ def place(database: str, given: str | Path | None = None) -> Path:
         return Path(said)
     kind, _, rest = database.partition("://")
     if not kind.startswith("sqlite"):
-        return Path("adaprivate.journal")
+        raise check.InputError(
+            f"Expected journal to be given (--journal, or {PLACE}): a folder on a disk of this machine that is not rolled "
+            "back when the database is."
+        )
     file = rest.partition("?")[0].removeprefix("/")
     check.expect(file not in ("", ":memory:"), "database", database, "to be a file, or the journal's place to be given")
     return Path(f"{file}.journal")

@@ -23,11 +23,18 @@ from adaprivate.service.journal import Journal, Known, State
 
 VOIDABLE = "no-replay"
 """The condition that whoever resumes a halted bandit gives up."""
+BEING_WRITTEN = "It is being written to a file."
+"""Why a bandit is moved that can still be taken back: there is no file yet that could be imported elsewhere."""
 _MOST_TIMES = 8
 """More repetitions than this are not priced."""
 
 Digests = dict[int, dict[int, str]]
 """By stream and batch: what each release is known by."""
+
+
+_NAME_AND_VOID = sa.select(schema.bandits.c.name, schema.bandits.c.void).where(
+    schema.bandits.c.id == sa.bindparam("number")
+)
 
 
 class Standing(NamedTuple):
@@ -50,11 +57,14 @@ def standing(connection: sa.Connection, bandit: int, known: Known) -> Standing:
     """How a bandit of this database stands against what the journal knew before the connection's transaction began."""
     rows = digests(connection, bandit)
     state = known.state(rows)
-    if state != "behind":
+    name, void = connection.execute(_NAME_AND_VOID, {"number": bandit}).one()
+    forgotten = bool(known.repeated) and not any(text.startswith(VOIDABLE) for text in json.loads(void))
+    if state != "behind" and not forgotten:
         return Standing(state, None)
-    name = connection.scalar(sa.select(schema.bandits.c.name).where(schema.bandits.c.id == bandit))
     if known.moved:
         what = "It was moved away and goes on elsewhere; this database is older than that"
+    elif state != "behind":
+        what = "It went on after batches were lost, which this database does not know: it was rolled back since"
     else:
         what = f"{_in_words(_ranges(known, rows))} published, which this database does not know: it was rolled back"
     price = _price_in_words(connection, bandit, {stream: known.times(stream) + 1 for stream in _lacking(known, rows)})
@@ -122,11 +132,13 @@ def resume(database: Database, journal: Journal, name: str, *, void: str | None 
         rows, known = digests(connection, row.id), journal.known(row.uid)
         values: dict[str, Any] = {"state": "open", "reason": None}
         text = None
-        if row.state == "moved" and known.begun and not known.moved:  # the export never came to its end
+        written = row.reason != BEING_WRITTEN
+        if row.state == "moved" and not written and known.begun and not known.moved:  # the export never came to its end
             connection.execute(b.update().where(b.c.id == row.id).values(**values))
             return None
-        check.expect(row.state == "halted", f"state of {name}", row.state, "== 'halted': there is nothing to resume")
-        if known.state(rows) != "whole" or known.repeated:
+        halted = row.state == "halted" or (row.state == "moved" and not written)
+        check.expect(halted, f"state of {name}", row.state, "== 'halted': there is nothing to resume")
+        if row.state == "moved" or known.state(rows) != "whole" or known.repeated:
             if void is None:
                 raise check.InputError(f"Expected void=None == {VOIDABLE!r} to go on knowingly. {row.reason or ''}".strip())
             text = _going_on(connection, journal, row, known, rows)
@@ -227,4 +239,6 @@ def _price_in_words(connection: sa.Connection, bandit: int, times: Mapping[int, 
         if worst is None or paid > worst[0]:
             limit = " at most" if times else ""
             worst = (paid, f"epsilon = {paid:.4g}{limit} (delta = {stated.delta:g}), not {stated.epsilon:.4g}")
-    return "nothing more is paid" if worst is None else f"{worst[1]}, for those whose rewards are released again"
+    if worst is None:
+        return "nothing more is paid"
+    return f"{worst[1]}, for those whose rewards are released again (of correlated sums: also those of batches before)"

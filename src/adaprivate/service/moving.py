@@ -30,7 +30,7 @@ from adaprivate.service import migrations, schema
 from adaprivate.service.bandit import NAME
 from adaprivate.service.database import Database, locked
 from adaprivate.service.journal import Journal
-from adaprivate.service.keeping import Digests, bandit_row, digests, standing
+from adaprivate.service.keeping import BEING_WRITTEN, Digests, bandit_row, digests, standing
 from adaprivate.service.sealing import expect_passphrase, opened, sealed
 
 _FORMAT = 1
@@ -60,14 +60,16 @@ def export(database: Database, journal: Journal, name: str, file: Path, passphra
             raise check.InputError(f"Expected name={name!r} to be in its newest database. {found.reason}")
         rows = digests(connection, row.id)
         public, private = _parts(connection, row, whole=found.state == "whole")
-        reason = f"It was written to {file.name}, and goes on where that is imported."
-        connection.execute(b.update().where(b.c.id == row.id).values(state="moved", reason=reason))
+        connection.execute(b.update().where(b.c.id == row.id).values(state="moved", reason=BEING_WRITTEN))
 
     def hand_over() -> None:
         """Before the file is in its place: what it shows is published, and the next batch is another's."""
         for stream, batches in rows.items():
             journal.publish(row.uid, stream, batches)
         journal.moved(row.uid)
+        reason = f"It was written to {file.name}, and goes on where that is imported."
+        with database.writing() as connection:
+            connection.execute(b.update().where(b.c.id == row.id).values(reason=reason))
 
     try:
         write_private(file, _archived(public, sealed(private, passphrase, _fingerprint(public))), hand_over)
@@ -113,10 +115,9 @@ def import_(
             for begin in range(0, len(entries), 500):
                 connection.execute(table.insert(), entries[begin : begin + 500])
         count_on(connection)
-        # the journal is not begun: whether the file was imported elsewhere too nobody can see, so no-replay is the caller's
         for stream, batches in rows.items():
             journal.publish(bandit["uid"], stream, batches)
-        journal.returned(bandit["uid"])
+        journal.imported(bandit["uid"])
     return {"bandit": wanted, "batches": sum(map(len, rows.values()))}
 
 

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
 
 from adaprivate.mechanisms.noise import Noise
+from adaprivate.mechanisms.plan import plan_from_bytes
 from adaprivate.service.bandit import Bandit
 from adaprivate.service.batches import Batch, find_due
 from adaprivate.service.deciding import Catalogue, Snapshot
-from adaprivate.service.holdback import holdback_plan, template
-from adaprivate.service.schema import HOLDBACK, POLICY
 
 
 class Room:
     """A bandit, its items, and the learner of its last closed batch."""
 
-    def __init__(self, bandit: Bandit, source: Noise) -> None:
+    def __init__(self, bandit: Bandit, plans: Mapping[int, bytes], source: Noise) -> None:
         self.bandit = bandit
         self.catalogue = Catalogue(-1, (), np.zeros((0, bandit.dimension)), {})
         self.snapshot: Snapshot | None = None
@@ -32,10 +32,8 @@ class Room:
         """Batches all of whose rounds are assigned, by stream and number."""
         self.pauses: dict[int, tuple[float, float]] = {}
         """Streams whose batch could not be closed: how long to wait, and until when."""
-        plan = bandit.settings.plan
-        self.books = {POLICY: template(plan, source)}
-        if bandit.spec.holdback:
-            self.books[HOLDBACK] = template(holdback_plan(bandit), source)
+        self.books: dict[int, Any] = {stream: plan_from_bytes(plan).book(source) for stream, plan in plans.items()}
+        """By stream an empty book, of which rewards that arrive may ask what is to be stored in their place."""
 
     def next_due(self, connection: sa.Connection, row: Any, assigned: int) -> Batch | None:
         """The next batch of the stream that ``row`` of its books is about, if all its rounds are assigned."""

@@ -50,6 +50,7 @@ def decided(
 ) -> list[list[Decided]]:
     """Decide the asks of these requests of one bandit, and store that; those whose key was met before are looked up."""
     bandit = room.bandit
+    requests = [(asks, None if key is None else bandit.keys.request(key)) for asks, key in requests]
     row = connection.execute(_BANDIT, {"number": bandit.id}).one()
     expect_open(row.state, row.reason, bandit.spec.name, room.default_item)
     snapshot = room.snapshot
