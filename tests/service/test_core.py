@@ -1,6 +1,8 @@
 """The service's core on both databases: rounds, batches, rewards, releases. No HTTP."""
 
+import hashlib
 import json
+import shutil
 import threading
 from collections import Counter
 from fractions import Fraction
@@ -12,7 +14,8 @@ from tests.service.conftest import ITEMS, decide, made
 
 from adaprivate import check
 from adaprivate.mechanisms.noise import NOISE_BITS, Secure
-from adaprivate.service import closing, schema
+from adaprivate.mechanisms.plan import plan_from_bytes
+from adaprivate.service import closing, reading, schema
 from adaprivate.service.bandit import JOURNAL_KEPT
 from adaprivate.service.core import Ask, BanditSpec
 from adaprivate.service.faults import Fault
@@ -533,6 +536,91 @@ def test_propensities_are_those_of_the_mixture(service):
     made(service, policy="rr-linucb", holdback=0.03)
     odds = [round(one.propensity, 12) for one in decide(service, 2_000)]
     assert {*odds} == {0.01, 0.98}
+
+
+@pytest.mark.parametrize("view", ["status", "series"])
+def test_what_is_shown_is_noted_before(service, clock, tmp_path, monkeypatch, view):
+    """Of both streams: the journal knows of a release before anyone sees it, and without it nothing is shown."""
+    made(service, holdback=0.5)
+    decide(service, 60)
+    clock.now += 61
+    close_all(service)
+    (bandit,) = rows(service, schema.bandits)
+    shutil.rmtree(tmp_path / "journal")  # it has to be noted again
+    really, seen = getattr(reading, view), []
+
+    def watched(connection, room):
+        seen.append(service.journal.known(bandit.uid).published)
+        return really(connection, room)
+
+    monkeypatch.setattr(reading, view, watched)
+    getattr(service, view)("page")
+    assert {stream: len(batches) for stream, batches in seen[0].items()} == Counter(
+        row.stream for row in rows(service, schema.ledger)
+    )
+    assert seen[0][1], "a batch of the holdback is among them"
+    shutil.rmtree(tmp_path / "journal")
+    (tmp_path / "journal").write_text("no folder")
+    with pytest.raises(Fault, match="journal"):
+        getattr(service, view)("page")
+    assert len(seen) == 1
+
+
+def test_a_digest_covers_the_release_its_place_and_all_before(service, clock):
+    made(service)
+    for _ in range(3):
+        decide(service, 10)
+        clock.now += 61
+        close_all(service)
+    (bandit,) = rows(service, schema.bandits)
+    before = ""
+    for row in sorted(rows(service, schema.ledger), key=lambda row: row.batch):
+        (release,) = rows(service, schema.releases, batch=row.batch)
+        text = f"{before}:{bandit.uid}:0:{row.batch}:{row.start}:{row.end}:".encode()
+        assert row.digest == hashlib.sha256(text + release.data).hexdigest()
+        before = row.digest
+
+
+@pytest.mark.parametrize("missing", [0.0, 1.0])
+def test_missing_rewards_of_the_holdback_count_as_said(service, clock, missing):
+    """At epsilon 25 the noise of a sum is zero but for one in e^24."""
+    made(service, policy="noise-aware", epsilon=25.0, holdback=0.5, batch_size=None, options={"missing": missing})
+    decided = decide(service, 200)
+    liked = [one for one in decided if one.holdback][::4]
+    service.reward([(one.decision_id, 1.0 - missing) for one in liked])
+    clock.now += 61
+    close_all(service)
+    point = service.series("page")["holdback"][-1]
+    counted = [one for one in decided if one.holdback][: point["rounds"][1]]
+    share = sum(one in liked for one in counted) / len(counted)
+    assert point["cumulative"]["mean"] == pytest.approx(share if missing == 0 else 1 - share, abs=1e-9)
+
+
+@pytest.mark.parametrize("policy", ["noise-aware", "rr-linucb"])
+def test_a_person_is_told_of_once_in_the_holdback(service, clock, policy):
+    made(service, policy=policy, holdback=0.5, batch_size=None, unit="user", epsilon=0.8)
+    people, told = {}, []
+    for _ in range(6):
+        decided = [one for user in range(20) for one in decide(service, 1, user=user)]
+        people |= {one.round: user for user, one in enumerate(decided) if one.holdback}
+        service.reward([(one.decision_id, 1.0) for one in decided])
+        clock.now += 61
+        close_all(service)
+    for row in sorted(rows(service, schema.releases, stream=1), key=lambda row: row.batch):
+        told += unpacked(row.data)[0]["values"].tolist()
+    order = [people[number] for number in sorted(people)][: len(told)]
+    assert len(order) > len({*order}), "somebody came back"
+    assert Counter(who for who, value in zip(order, told, strict=True) if value != 0) == dict.fromkeys(order, 1)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"unit": "user"}, {"policy": "rr-linucb"}, {"policy": "adaprivate-ts", "batch_size": 10}]
+)
+def test_the_holdback_costs_no_more_than_the_policy(service, options):
+    status = made(service, **{"policy": "noise-aware", "holdback": 0.5, "epsilon": 0.8, "batch_size": None, **options})
+    (row,) = rows(service, schema.books, stream=1)
+    price = plan_from_bytes(row.plan).price(exact_noise=True)
+    assert price.epsilon(0.0) <= status["guarantee"]["epsilon"]
 
 
 def test_status_states_the_guarantee_and_what_it_rests_on(service):

@@ -328,11 +328,13 @@ class TestRestore:
     ) -> None:
         service = workers()
         made(service)
-        decide(service, 10)
+        old = decide(service, 10)[0].decision_id
         backups.backup(database_url, tmp_path / "backup.db")
         clock.now += 61
         assert service.close_due() == 1
         self._restored(service, database_url, tmp_path / "backup.db", journal)
+        with database.reading() as connection:
+            secret = connection.scalar(sa.select(schema.bandits.c.secret))
         with pytest.raises(InputError, match="no-replay"):
             keeping.resume(database, journal, "page")
         with pytest.raises(InputError, match="void='everything'"):
@@ -347,8 +349,11 @@ class TestRestore:
             f"epsilon = {twice:.4g} at most (delta = {delta:g}), not {price.epsilon(delta):.4g}, "
             "for those whose rewards are released again (of correlated sums: also those of batches before)."
         )
+        with database.reading() as connection:
+            assert connection.scalar(sa.select(schema.bandits.c.secret))[:32] != secret[:32]
         again = workers()
         again.refresh()
+        assert again.reward([(old, 1.0)]) == ["unknown"], "its round may be given out again"
         assert again.status("page")["guarantee"]["void"] == [text]
         assert again.close_due() == 1
         assert again.status("page")["version"] == 1
