@@ -35,6 +35,7 @@ ENTERED, LOCAL = "policies/noise_aware/simulated.py", ("tests/policies/test_loca
 CHOSEN = (("tests/conformance/test_channels.py", "channels-cost or are-those-of-the-book or public-moments"),)
 PUBLISHED = "tests/evaluate/test_people.py"
 
+SERVED = "tests/service/test_core.py"
 JOINT, PAIRS = "mechanisms/units/joint.py", ("tests/mechanisms/test_joint_unit.py",)
 
 PEOPLE, TOLD = "people/visits.py", ("tests/mechanisms/test_people.py",)
@@ -857,5 +858,92 @@ MUTATIONS = [
         "float(log.rewards[row]), user=None if users[row] is None else row)",
         "every row of a log another person",
         ((PUBLISHED, "are_told"),),
+    ),
+    # --- the service ----------------------------------------------------------------------------------------------------
+    Mutation(
+        "service/core.py",
+        '            if room.state != "moved":\n                self._show(room, digests)\n',
+        "",
+        "releases shown that the journal does not know",
+        ((SERVED, "noted_before and sqlite"),),
+    ),
+    Mutation(
+        "service/closing.py",
+        'text = f"{before}:{bandit.uid}:',
+        'text = f":{bandit.uid}:',
+        "digests that are no chain",
+        ((SERVED, "digest and sqlite"),),
+    ),
+    Mutation(
+        "service/closing.py",
+        "        reward = rewards.get(visit.round, bandit.missing)\n        book.add",
+        "        reward = rewards.get(visit.round, 1.0)\n        book.add",
+        "missing rewards of the holdback counted as 1",
+        ((SERVED, "missing_rewards and sqlite"),),
+    ),
+    Mutation(
+        "service/holdback.py",
+        "UserVisitsUnit(1)",
+        "UserVisitsUnit(5)",
+        "a person of the holdback told of five times",
+        ((SERVED, "(told_of_once or costs_no_more) and sqlite"),),
+    ),
+    Mutation(
+        "service/closing.py",
+        '                **({"sealed": FOR_GOOD} if over else {}),\n',
+        "",
+        "rewards kept that no batch will use",
+        ((SERVED, "no_batch_will_use and sqlite"),),
+    ),
+    Mutation(
+        "service/deciding.py",
+        "np.clip(mixture, LEAST_LIKELY, 1.0)",
+        "np.clip(mixture, 0.02, 1.0)",
+        "propensities with a floor",
+        ((SERVED, "propensities_are and sqlite"),),
+    ),
+    Mutation(
+        "service/estimating.py",
+        "    told_before.add(*told.to_list())",
+        "    told_before.add(*told.to_list())\n    told_before.add(*told.to_list())",
+        "intervals of told rewards too narrow",
+        ((SERVED, "told_reward_once and sqlite"),),
+    ),
+    Mutation(
+        "service/deciding.py",
+        "return np.asarray(drawn, dtype=np.int64)",
+        "return np.asarray(drawn * 0, dtype=np.int64)",
+        "a holdback that always shows the first",
+        ((SERVED, "evenly and sqlite"),),
+    ),
+    Mutation(
+        "service/deciding.py",
+        "bandit.keys.people, bandit",
+        "bytes(32), bandit",
+        "people's names without a key",
+        ((SERVED, "other_names and sqlite"),),
+    ),
+    Mutation(
+        "service/arriving.py",
+        "        elif arrival.round < sealed[arrival.stream]:\n",
+        "        elif False:\n",
+        "rewards taken after their batch was sealed",
+        ((SERVED, "sqlite"),),
+    ),
+    Mutation(
+        "service/grouping.py",
+        "        elif decisions := self._decisions.taken(self._together):\n",
+        "        elif self._rewards and self._settle(self._rewards.taken(self._together), self._reward):\n"
+        "            pass\n"
+        "        elif decisions := self._decisions.taken(self._together):\n",
+        "decisions that wait for rewards",
+        (("tests/service/test_grouping.py", "depend_on_rewards"),),
+    ),
+    Mutation(
+        "service/keeping.py",
+        '    if state != "behind" and not forgotten:\n',
+        '    if state != "behind":\n',
+        "a copy restored twice that goes on",
+        (("tests/service/test_keeping.py", "restored_twice and sqlite"),),
     ),
 ]
