@@ -78,7 +78,7 @@ class Live:
 
     def make(self, name: str, items: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
         """A bandit of three dimensions with three items, or others; batches of 50 rounds that close at once."""
-        plain = {"dimension": 3, "rounds": 10_000, "batch_size": 50, "reward_window": 0.2}
+        plain = {"dimension": 3, "rounds": 10_000, "batch_size": 50, "reward_window": 0.5}
         self.ask("POST", "/bandits", {"name": name, **plain, **options})
         self.ask("PUT", f"/bandits/{name}/items", {"items": items or {"a": [1, 0, 0], "b": [0, 1, 0], "c": [0, 0, 1]}})
         return self.ask("GET", f"/bandits/{name}")

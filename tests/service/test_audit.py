@@ -17,6 +17,7 @@ from tests.service.transcripts import Forced, Template, World, difference, forci
 from adaprivate.mechanisms.book import Told
 from adaprivate.service import closing, pages, reading, schema
 from adaprivate.service.backups import restore
+from adaprivate.service.batches import find_due
 from adaprivate.service.core import Service
 from adaprivate.service.door import Door
 from adaprivate.service.journal import Journal
@@ -211,7 +212,7 @@ def closes_by_rewards(early, late):
 
     def close(service, room, row, now):
         with service.database.reading() as connection:
-            batch = closing.find_due(connection, room.bandit, row, row.assigned)
+            batch = find_due(connection, room.bandit, row, row.assigned)
             whole = batch is not None and len(rewards_of(connection, batch)) == batch.end - batch.start
         return really(service, room, row, now + early if whole else now - late)
 

@@ -59,7 +59,7 @@ def on_arrival():
         with service.database.reading() as connection:
             whole = connection.scalar(sa.select(sa.func.count()).select_from(schema.rewards)) == 2
         if whole:
-            clock, service.clock = service.clock, lambda: float("inf")
+            clock, service.clock = service.clock, lambda: 1e12
             service.close_due()
             service.clock = clock
         return answers

@@ -24,7 +24,7 @@ FEATURISER = {
     ],
     "items": {"kind": "features", "length": 3, "norm": 1.0},
 }
-LONGEST = 8.0
+LONGEST = 20.0
 """Seconds of processor time that a refusal may take: a few, on any machine, however busy."""
 
 
