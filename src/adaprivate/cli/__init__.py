@@ -15,6 +15,7 @@ from adaprivate.cli.decision_log import log
 from adaprivate.cli.keeping import backup, export, health, import_, migrate, restore, resume
 from adaprivate.cli.published import list_, reproduce
 from adaprivate.cli.serving import keys_app, serve
+from adaprivate.cli.showing import demo, report
 from adaprivate.cli.terminal import Json, print_json
 from adaprivate.cli.trials import check_data, evaluate, simulate
 
@@ -28,7 +29,7 @@ app = typer.Typer(
 data_app = typer.Typer(help="Recorded data: ratings, logs, labelled tables.", no_args_is_help=True)
 data_app.command("check")(check_data)
 app.command("list")(list_)
-for command in (calibrate, simulate, evaluate, plan, reproduce, audit):
+for command in (demo, calibrate, simulate, evaluate, plan, reproduce, report, audit):
     app.command()(command)
 app.add_typer(data_app, name="data")
 SERVICE = "The decision service"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -80,21 +81,67 @@ def reproduce(
     if name is None:
         raise InputError("Expected name=None to be an experiment; adaprivate reproduce --list names them.")
     chosen = experiments.experiment(name)
+    with progress(len(chosen.only(only or [], quick=quick)), name, unit="settings", silent=json) as advance:
+        done = reproduced(chosen, out, advance, seeds=seeds, quick=quick, only=only or [])
+    if json:
+        asked = {"experiment": name, "paper": chosen.source, "question": chosen.question, "answer": done.answer}
+        print_json({**asked, "cells": [dataclasses.asdict(cell) for cell in done.cells]})
+    else:
+        title = f"{name}: {chosen.source}" + (f", {done.seeds} seeds" if chosen.seeds > 1 else "")
+        told = [done.answer] if chosen.answered else []
+        told += [line for line in (report.verdict_line(done.cells),) if line]
+        show(report.cell_table(title, done.cells), *told, f"Report: {done.page}")
+
+
+class Reproduced(NamedTuple):
+    """An experiment that was run, and its page."""
+
+    rows: list[dict[str, Any]]
+    cells: list[Any]
+    answer: str
+    page: Path
+    seeds: int
+
+
+def reproduced(
+    chosen: Any,
+    out: Path,
+    advance: Callable[[int], None],
+    *,
+    seeds: int | None = None,
+    quick: bool = False,
+    only: Sequence[str] = (),
+) -> Reproduced:
+    """Run an experiment and write its page into the folder; ``advance`` is called after every setting."""
+    import shlex
+
+    from adaprivate import report
+    from adaprivate.experiments._promises import promises
+
     count = chosen.seed_count(seeds, quick=quick)
-    settings = chosen.only(only or [], quick=quick)
-    checkpoint = report.Checkpoint(out, name) if chosen.kept else None
+    settings = chosen.only(only, quick=quick)
+    checkpoint = report.Checkpoint(out, chosen.name) if chosen.kept else None
     run = checkpoint.filled(chosen.run) if checkpoint else chosen.run
     rows = []
-    with progress(len(settings), name, unit="settings", silent=json) as advance:
-        for setting in settings:
-            rows.append(run(setting, count))
-            advance(1)
+    for setting in settings:
+        rows.append(run(setting, count))
+        advance(1)
     cells = chosen.compare(rows)
-    page = report.write_page(out, name, source=chosen.source, about=chosen.about, cells=cells, rows=rows, plot=chosen.plot)
+    answer = chosen.answer(rows, cells)
+    again = f"adaprivate reproduce {chosen.name}" + (" --quick" if quick else f" --seeds {count}" * (chosen.seeds > 1))
+    again += "".join(f" --only {shlex.quote(word)}" for word in only)
+    page = report.write_page(
+        out,
+        chosen.name,
+        source=chosen.source,
+        about=chosen.about,
+        cells=cells,
+        rows=rows,
+        plot=chosen.plot,
+        question=chosen.question,
+        answer=answer,
+        provenance=report.Provenance(again, count, settings, promises(settings)),
+    )
     if checkpoint:
         checkpoint.clear()
-    if json:
-        print_json({"experiment": name, "paper": chosen.source, "cells": [dataclasses.asdict(cell) for cell in cells]})
-    else:
-        title = f"{name}: {chosen.source}" + (f", {count} seeds" if chosen.seeds > 1 else "")
-        show(report.cell_table(title, cells), report.verdict_line(cells), f"Report: {page}")
+    return Reproduced(rows, cells, answer, page, count)

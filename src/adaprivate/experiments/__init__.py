@@ -8,6 +8,8 @@ An experiment is one module, of this package or of anyone's (docs/extending.md),
     SEEDS      how many seeds by default (1 where nothing is random)
     run        one setting, number of seeds -> a dict of values, the row it produced
     compare    all rows -> a list of Cell, each with a verdict
+    QUESTION   what it answers, as a question (optional: the first line of its docstring)
+    answer     all rows -> the answer in a sentence, made of their numbers (optional: verdicts are counted)
     plot       all rows, matplotlib axes -> the picture (optional)
     QUICK      the settings of a first look, where those of SETTINGS are too long for one (optional)
     KEPT       True if rows are plain values and finished ones outlive an interruption (optional)
@@ -61,6 +63,12 @@ class Experiment:
     quick: Sequence[Mapping[str, Any]]
     kept: bool
     partial: bool = False
+    question: str = ""
+    answered: Callable[[Sequence[Row]], str] | None = None
+
+    def answer(self, rows: Sequence[Row], cells: Sequence[Cell]) -> str:
+        """The answer to its question in a sentence, from what was measured."""
+        return counted(cells) if self.answered is None else self.answered(rows)
 
     def only(self, words: Sequence[str], *, quick: bool = False) -> list[Mapping[str, Any]]:
         """The settings whose row has one of these words in it; all where there are no words."""
@@ -81,14 +89,47 @@ class Experiment:
         return check.whole("seeds", count, at_least=2) if self.seeds > 1 else count
 
 
+_WORDS = {"agrees": ("agrees", "agree"), "differs": ("differs", "differ")}
+_UNSOUND = ("is unsound as published", "are unsound as published")
+
+
+def counted(cells: Sequence[Cell]) -> str:
+    """How many printed values agree with ours, differ, or are unsound, as a sentence."""
+    printed = [cell.verdict for cell in cells if cell.paper is not None]
+    if not printed:
+        return f"No paper prints these {len(cells)} values."
+    count = {verdict: printed.count(verdict) for verdict in VERDICTS if verdict in printed}
+    if len(count) == 1 and len(printed) > 1:
+        (verdict,) = count
+        return (
+            f"All {len(printed)} printed values {_WORDS.get(verdict, _UNSOUND)[1]}{' with ours' * (verdict == 'agrees')}."
+        )
+    parts = [f"{n} {_WORDS.get(verdict, _UNSOUND)[n > 1]}" for verdict, n in count.items()]
+    told = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+    return f"Of {len(printed)} printed value{'s' * (len(printed) > 1)} {told}."
+
+
 def _load(module: ModuleType, name: str) -> Experiment:
     about = inspect.getdoc(module) or ""
+    question = getattr(module, "QUESTION", about.partition("\n")[0])
     plot = getattr(module, "plot", None)
     seeds = getattr(module, "SEEDS", 1)
     quick, kept = getattr(module, "QUICK", module.SETTINGS), getattr(module, "KEPT", False)
     partial = getattr(module, "PARTIAL", False)
     return Experiment(
-        name, module.SOURCE, about, module.SETTINGS, module.run, seeds, module.compare, plot, quick, kept, partial
+        name,
+        module.SOURCE,
+        about,
+        module.SETTINGS,
+        module.run,
+        seeds,
+        module.compare,
+        plot,
+        quick,
+        kept,
+        partial,
+        question,
+        getattr(module, "answer", None),
     )
 
 

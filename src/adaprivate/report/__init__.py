@@ -1,7 +1,10 @@
 """Results for people: tables in the terminal, one HTML page per experiment."""
 
 from adaprivate.report.checkpoint import Checkpoint
-from adaprivate.report.pages import write_audit, write_page
+from adaprivate.report.front import Glance, Names, terminal, write_front
+from adaprivate.report.pages import Provenance, write_audit, write_page
+from adaprivate.report.pictures import draw
+from adaprivate.report.site import write_site
 from adaprivate.report.tables import (
     COMPOSITION,
     POLICY_WORDS,
@@ -22,8 +25,12 @@ __all__ = [
     "COMPOSITION",
     "POLICY_WORDS",
     "Checkpoint",
+    "Glance",
+    "Names",
+    "Provenance",
     "audit_table",
     "cell_table",
+    "draw",
     "evaluation_notes",
     "evaluation_table",
     "facts_table",
@@ -32,7 +39,10 @@ __all__ = [
     "plan_table",
     "policy_table",
     "simulation_table",
+    "terminal",
     "verdict_line",
     "write_audit",
+    "write_front",
     "write_page",
+    "write_site",
 ]

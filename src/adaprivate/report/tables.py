@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
+
+from adaprivate.report.verdicts import VERDICTS, counts, number
 
 FEW_REWARDED = 10
 """With fewer rewarded rows behind an estimate its interval is not to be believed."""
@@ -16,37 +17,35 @@ COMPOSITION = (
     "released of several adds up (privacy.compose)."
 )
 """What to keep in mind about several evaluations of one log."""
-_STYLES = {"agrees": "green", "differs": "yellow", "unsound-as-published": "bold red"}
 
 
-def number(value: float | None) -> str:
-    """Four significant digits, or a dash."""
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
-
-
-def cell_table(title: str, cells: Iterable[Any]) -> Table:
-    """Printed value, ours and verdict, one line a cell."""
+def cell_table(title: str, cells: Sequence[Any]) -> Table:
+    """Ours, one line a cell; where papers print values, those and verdicts beside it."""
+    printed = any(cell.paper is not None for cell in cells)
     table = Table(title=title, title_justify="left")
     table.add_column("")
     table.add_column("")
-    for heading in ("paper", "ours", "verdict"):
-        table.add_column(heading, justify="left" if heading == "verdict" else "right")
+    for heading in ("paper", "ours") if printed else ("ours",):
+        table.add_column(heading, justify="right")
+    if printed:
+        table.add_column("verdict")
     previous = None
     for cell in cells:
         ours = number(cell.ours) + (f" ± {number(cell.sem)}" if cell.sem is not None else "")
-        first = cell.row if cell.row != previous else ""
-        verdict = Text(cell.verdict, style=_STYLES.get(cell.verdict, ""))
-        table.add_row(first, cell.column, number(cell.paper), ours, verdict)
+        values: list[Any] = [cell.row if cell.row != previous else "", cell.column, ours]
+        if printed:
+            verdict = VERDICTS.get(cell.verdict)
+            values.insert(2, number(cell.paper))
+            values.append(Text(cell.verdict, style=verdict.style) if verdict else "")
+        table.add_row(*values)
         previous = cell.row
     return table
 
 
 def verdict_line(cells: Iterable[Any]) -> str:
-    """How many printed values agree, differ, or are unsound."""
-    counts = Counter(cell.verdict for cell in cells if cell.paper is not None)
-    return "Printed values: " + (", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())) or "none")
+    """How many printed values agree, differ, or are unsound; empty where no paper prints any."""
+    found = counts(cells)
+    return "Printed values: " + ", ".join(f"{count} {verdict}" for verdict, count in found.items()) if found else ""
 
 
 def listing(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
