@@ -7,11 +7,7 @@ BIN := $(VENV)/bin
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed
-	$(BIN)/adaprivate reproduce noise-aware --quick --out demo
-	$(BIN)/adaprivate reproduce table1 --out demo
-	$(BIN)/adaprivate reproduce claims --out demo
-	$(BIN)/adaprivate reproduce prefix-noise --out demo
-	@echo "Report: demo/index.html"
+	$(BIN)/adaprivate demo --out demo
 
 PORT ?= 8000
 serve: $(VENV)/installed-service  # the service, made-up readers who use it, and the dashboard; ROUNDS=1000 ends by itself

@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-FIGURES = ("table1", "prefix-noise")
+FIGURES = ("privacy-cost", "prefix-noise")
 
 
 def output(command: str) -> str:

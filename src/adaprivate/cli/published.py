@@ -140,7 +140,7 @@ def reproduced(
         plot=chosen.plot,
         question=chosen.question,
         answer=answer,
-        provenance=report.Provenance(again, count, settings, promises(settings)),
+        provenance=report.Provenance(again, quick, count, settings, promises(rows)),
     )
     if checkpoint:
         checkpoint.clear()

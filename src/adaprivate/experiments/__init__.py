@@ -96,17 +96,14 @@ _UNSOUND = ("is unsound as published", "are unsound as published")
 def counted(cells: Sequence[Cell]) -> str:
     """How many printed values agree with ours, differ, or are unsound, as a sentence."""
     printed = [cell.verdict for cell in cells if cell.paper is not None]
-    if not printed:
-        return f"No paper prints these {len(cells)} values."
     count = {verdict: printed.count(verdict) for verdict in VERDICTS if verdict in printed}
-    if len(count) == 1 and len(printed) > 1:
-        (verdict,) = count
-        return (
-            f"All {len(printed)} printed values {_WORDS.get(verdict, _UNSOUND)[1]}{' with ours' * (verdict == 'agrees')}."
-        )
+    if not printed:
+        return f"No printed value stands beside ours, of which there are {len(cells)}."
+    if len(count) == 1:
+        one, many = _WORDS.get(printed[0], _UNSOUND)
+        return f"The one printed value {one}." if len(printed) == 1 else f"All {len(printed)} printed values {many}."
     parts = [f"{n} {_WORDS.get(verdict, _UNSOUND)[n > 1]}" for verdict, n in count.items()]
-    told = " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-    return f"Of {len(printed)} printed value{'s' * (len(printed) > 1)} {told}."
+    return f"Of {len(printed)} printed values {', '.join(parts[:-1])} and {parts[-1]}."
 
 
 def _load(module: ModuleType, name: str) -> Experiment:

@@ -22,6 +22,7 @@ def in_gap(setting: Mapping[str, Any], seeds: int) -> Row:
     runs = measured({**setting, "environment": "gap"}, seeds)["runs"]
     return {
         **setting,
+        "environment": "gap",
         "regrets": [TWICE * run.regret for run in runs],
         "curves": [(TWICE * run.curve).tolist() for run in runs],
         "seconds": [run.seconds for run in runs],

@@ -2,38 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any
 
-from adaprivate import privacy
+from adaprivate import environments, privacy
 from adaprivate.check import InputError
+from adaprivate.experiments._measured import ROUNDS
 from adaprivate.privacy import Guarantee
+from adaprivate.simulation import policy_settings
 
 USUAL = 1.0
 
 
-def _statement(setting: Mapping[str, Any]) -> tuple[str, Guarantee] | None:
-    """The policy that a setting names, and its guarantee with exact noise, or simulated where it has no other."""
-    from adaprivate.experiments._measured import prepared
+@cache
+def _place(name: str, options: str) -> Any:
+    return environments.environment(name, json.loads(options))
 
-    if not isinstance(setting.get("policy"), str) or "choice" in setting:
-        return None
-    policy = prepared(setting)[0]
+
+def _statement(row: Mapping[str, Any]) -> Guarantee | None:
+    """The guarantee of a row's policy with exact noise, or with simulated noise where it has no other; None without one."""
+    place = _place(row.get("environment", "synthetic"), json.dumps(row.get("world")))
+    settings = policy_settings(row["policy"], place, row.get("rounds", ROUNDS), row.get("options", {}))
     try:
-        stated = policy.guarantee(exact_noise=True)
+        return settings.guarantee(exact_noise=True)
     except InputError:
-        stated = policy.guarantee()
-    return None if stated is None else (policy.name, stated)
+        return settings.guarantee()
 
 
-def promises(settings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Who promises what: one sentence for each policy and unit, at the epsilon nearest to 1 of those that were run."""
+def promises(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Who promises what: one sentence for each policy and unit, at the epsilon nearest to 1 of those that were run.
+
+    Rows that choose their settings by themselves, and policies that look at no reward, are passed over.
+    """
     found: dict[tuple[Any, ...], list[Guarantee]] = {}
-    for setting in settings:
-        named = _statement(setting)
-        if named is not None:
-            name, stated = named
-            found.setdefault((name, stated.unit, stated.protects, stated.simulated), []).append(stated)
+    seen = set()
+    for row in rows:
+        key = json.dumps([row.get(part) for part in ("policy", "options", "environment", "world", "rounds")], default=str)
+        if not isinstance(row.get("policy"), str) or "choice" in row or key in seen:
+            continue
+        seen.add(key)
+        stated = _statement(row)
+        if stated is not None and stated.epsilon > 0:
+            found.setdefault((row["policy"], stated.unit, stated.protects, stated.simulated), []).append(stated)
     told = []
     for (name, *_), statements in found.items():
         epsilons = sorted({statement.epsilon for statement in statements})

@@ -17,6 +17,7 @@ from adaprivate.experiments._measured import ROUNDS, measured, played
 from adaprivate.simulation import Run, mean_sem, policy_settings
 
 SOURCE = "our own policy; docs/noise-aware.md"
+QUESTION = "What is each idea of the noise-aware policies worth?"
 SEEDS = 200
 PAPER: dict[tuple[str, str], float] = {}
 FULL, PUBLISHED, DEFAULT = "noise-aware-greedy", "adaprivate-ucb", "noise-aware"
@@ -90,6 +91,15 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         ):
             cells.append(Cell(row["row"], f"epsilon {row['epsilon']:g}: {what}", None, *mean_sem(values), "not-in-paper"))
     return cells
+
+
+def answer(rows: Sequence[Row]) -> str:
+    """Regret at epsilon 1 with no idea and with all, and which of them is missed most."""
+    regret = {row["row"]: mean_sem([run.regret for run in row["runs"]])[0] for row in rows if row["epsilon"] == 1.0}
+    without = {name: value for name, value in regret.items() if name.startswith("without: ")}
+    worst = max(without, key=lambda name: without[name], default=None)
+    missed = f" Missed most: {worst.removeprefix('without: ')}, {without[worst]:.0f} without it." if worst else ""
+    return f"At epsilon 1 regret is {regret[ROWS[0][0]]:.0f} as published and {regret[ALL]:.0f} with all of them.{missed}"
 
 
 def plot(rows: Sequence[Row], axes: Any) -> None:

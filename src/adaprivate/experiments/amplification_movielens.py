@@ -19,6 +19,7 @@ from adaprivate.experiments._recorded import ROUNDS, on_ratings, plot_reward, qu
 from adaprivate.experiments._synthetic import percent_cells
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 4.3"
+QUESTION = "Does it pay to sample rewards on MovieLens?"
 SEEDS = 5
 EPSILONS = (1.0, 5.0)
 RATES = (0.1, 0.3, 0.5, 0.7)

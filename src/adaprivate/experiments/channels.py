@@ -24,6 +24,7 @@ from adaprivate.experiments._measured import played
 from adaprivate.simulation import mean_sem, policy_settings, run_all
 
 SOURCE = "our own comparison; no table is printed"
+QUESTION = "Which private policy is the best default?"
 SEEDS = 20
 KEPT = True
 PARTIAL = True
@@ -150,6 +151,19 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     return cells
 
 
+def answer(rows: Sequence[Row]) -> str:
+    """How often the default is good enough, and where it is furthest from it."""
+    ours = OURS[0]
+    gaps = {f"{r['row']}, {r['column']}": ahead(r, ours, RIVALS)[0] for r in rows if "shares" in r and ours in r["shares"]}
+    if not gaps:
+        return "No world could be played."
+    good, worst = sum(gap >= -ALLOWED for gap in gaps.values()), min(gaps, key=lambda where: gaps[where])
+    return (
+        f"{ours} is at most {ALLOWED:g} of learned share below the best private rival in {good} of {len(gaps)} cells; "
+        f"where it does worst ({worst}) its share less that one's is {gaps[worst]:.3f}."
+    )
+
+
 def plot(rows: Sequence[Row], axes: Any) -> None:
     """Who wins where: a colour for the best private policy of every world and epsilon, and its learned share."""
     from matplotlib.colors import ListedColormap
@@ -158,7 +172,7 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
     found = [row for row in rows if "shares" in row]
     names, columns = list(dict.fromkeys(r["row"] for r in found)), list(dict.fromkeys(r["column"] for r in found))
     private = [*RIVALS, *OURS]
-    colours = ("tab:orange", "gold", "tab:gray", "tab:cyan", "tab:green", "tab:olive", "tab:pink", "tab:purple")
+    colours = ("#e69f00", "#f0e442", "#bbbbbb", "#56b4e9", "#2fb58c", "#cc79a7", "#e08a4a", "#8fa8e0")
     grid = np.full((len(names), len(columns)), np.nan)
     for row in found:
         winner = best(row, private)

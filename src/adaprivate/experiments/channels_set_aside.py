@@ -10,10 +10,11 @@ from adaprivate.experiments import channels
 from adaprivate.experiments._channel_worlds import FIRST_SEED_SET_ASIDE, SET_ASIDE
 
 SOURCE = channels.SOURCE
+QUESTION = "Does the choice of a default hold in worlds that nobody looked at?"
 SEEDS = channels.SEEDS
 KEPT = True
 PARTIAL = True
 PAPER: dict[tuple[str, str], float] = {}
 SETTINGS = channels.settings(SET_ASIDE, first_seed=FIRST_SEED_SET_ASIDE)
 QUICK = channels.QUICK
-run, compare, plot = channels.run, channels.compare, channels.plot
+run, compare, answer, plot = channels.run, channels.compare, channels.answer, channels.plot

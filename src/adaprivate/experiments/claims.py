@@ -15,6 +15,7 @@ from adaprivate import privacy
 from adaprivate.experiments import Cell, Row
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Ou et al. 2024, Shariff & Sheffet 2018"
+QUESTION = "Do the papers keep the privacy they state?"
 DELTA = 1e-5
 
 
@@ -103,6 +104,19 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         for r in rows
         for stated in [PAPER[r["row"], r["column"]]]
     ]
+
+
+def answer(rows: Sequence[Row]) -> str:
+    """How many statements are kept, and the one that is furthest from it."""
+    cells = compare(rows)
+    broken = [cell for cell in cells if cell.verdict == "unsound-as-published"]
+    if not broken:
+        return f"Yes: all {len(cells)} statements hold."
+    worst = max(broken, key=lambda cell: cell.ours / (cell.paper or 1.0))
+    return (
+        f"{len(broken)} of {len(cells)} statements are unsound as published. Furthest off: {worst.row}, {worst.column}, "
+        f"states {worst.paper:g} and gives {worst.ours:.3g}."
+    )
 
 
 def plot(rows: Sequence[Row], axes: Any) -> None:

@@ -28,6 +28,7 @@ from adaprivate.experiments._recorded import ROUNDS, click_rate, on_ratings, qui
 from adaprivate.experiments._synthetic import percent_cells
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 6.3"
+QUESTION = "Is DP-SVD as private as stated, and do private features help Thompson sampling?"
 SEEDS = 5
 DELTA = 1e-5
 EPSILONS = (1.0, 2.0, 5.0, 10.0)

@@ -26,6 +26,7 @@ from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, growth_exponent
 from adaprivate.simulation import mean_sem, policy_settings, run_all
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 6.4"
+QUESTION = "Is the effective privacy dimension what Sec 6.4 says it is?"
 SEEDS = PAPER_SEEDS
 DIMENSIONS = (5, 10, 20, 40)
 SPECTRA = {"even": 0.0, "mu_i ~ i^-1": 1.0, "mu_i ~ i^-2": 2.0}

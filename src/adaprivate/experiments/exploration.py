@@ -17,6 +17,7 @@ from adaprivate.experiments._worlds import WORLDS
 from adaprivate.simulation import mean_sem
 
 SOURCE = "our own policy; docs/noise-aware.md"
+QUESTION = "When is it better to sample, to be optimistic, or to be greedy?"
 SEEDS = 100
 PAPER: dict[tuple[str, str], float] = {}
 EPSILON = 1.0
@@ -59,6 +60,19 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
             share = None if sem is None else sem / best
             cells.append(Cell(world, f"{rule}: relative to the best", None, mean / best, share, "not-in-paper"))
     return cells
+
+
+def answer(rows: Sequence[Row]) -> str:
+    """How far each rule is from the best of every world, at worst."""
+    worlds: dict[str, dict[str, float]] = {}
+    for row in rows:
+        worlds.setdefault(row["row"], {})[row["column"]] = mean_sem(row["regrets"])[0]
+    at_worst: dict[str, float] = {}
+    for found in worlds.values():
+        for rule, regret in found.items():
+            at_worst[rule] = max(at_worst.get(rule, 1.0), regret / min(found.values()))
+    told = ", ".join(f"{rule} {times:.2g}" for rule, times in sorted(at_worst.items(), key=lambda item: item[1]))
+    return f"Each rule's regret where it does worst of {len(worlds)}, in times that of the best rule there: {told}."
 
 
 def plot(rows: Sequence[Row], axes: Any) -> None:

@@ -19,6 +19,7 @@ from adaprivate.experiments._arms import DELTA, ROUNDS, at_most, on_arms, regret
 from adaprivate.policies.arms.filtered_thompson import public_pair
 
 SOURCE = "ours: the choice of filtered-thompson"
+QUESTION = "Is the filter's automatic choice a good one?"
 SEEDS = 100
 ETAS = (1, 2)
 HELD_OUT = "held out"

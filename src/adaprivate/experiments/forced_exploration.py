@@ -23,6 +23,7 @@ from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, plot_regret
 from adaprivate.simulation import mean_sem
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 6.2"
+QUESTION = "Does forced exploration help where candidates never span the space?"
 SEEDS = PAPER_SEEDS
 DIMENSION = 20
 PLAIN, FORCED = "AdaPrivate-TS, epsilon {:g}", "AdaPrivate-TS, epsilon {:g}, forced"

@@ -27,6 +27,7 @@ from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, with_our_spread
 from adaprivate.simulation import mean_sem
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 4.6 and 6.1"
+QUESTION = "What does it take to protect a person with many events?"
 SEEDS = PAPER_SEEDS
 EPSILON, DELTA = 5.0, 1e-5
 RHO = privacy.zcdp_rho(EPSILON, DELTA)

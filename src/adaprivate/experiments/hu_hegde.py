@@ -14,6 +14,7 @@ from adaprivate.experiments import Cell, Row
 from adaprivate.experiments._arms import on_arms, regret_at
 
 SOURCE = "Hu & Hegde 2022, Figures (Bernoulli arms 0.75 ... 0.25)"
+QUESTION = "Do the rivals on arms have the regrets that are published of them?"
 SEEDS = 20
 PAPER = {
     ("anytime-lazy-ucb", "epsilon 500"): 1470.0,

@@ -16,6 +16,7 @@ from adaprivate.experiments._measured import measured
 from adaprivate.simulation import mean_sem
 
 SOURCE = "our own policy; docs/noise-aware.md"
+QUESTION = "What does it cost to keep contexts private?"
 SEEDS = 40
 PAPER: dict[tuple[str, str], float] = {}
 EPSILONS = (1.0, 5.0)
@@ -82,6 +83,19 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         column = f"d {d}, T {T}, epsilon {mark['epsilon']:g}: % more regret than with public contexts"
         cells.append(Cell(OURS, column, None, *more, "not-in-paper"))
     return cells
+
+
+def answer(rows: Sequence[Row]) -> str:
+    """Regret of ours relative to public contexts and to the best jointly private rival, over all worlds."""
+    more, less = [], []
+    for row in (row for row in rows if row["row"] == OURS):
+        here = {r["row"]: r["regret"] for r in rows if _place(r) == _place(row) and r["epsilon"] == row["epsilon"]}
+        more.append(row["regret"] / here[MARK])
+        less.append(row["regret"] / min(regret for name, regret in here.items() if name.startswith("jdp")))
+    return (
+        f"{OURS} has {min(more):.2f} to {max(more):.2f} times the regret of the same sums with public contexts, and "
+        f"{min(less):.2f} to {max(less):.2f} times that of the best jointly private rival."
+    )
 
 
 def plot(rows: Sequence[Row], axes: Any) -> None:

@@ -39,6 +39,7 @@ from adaprivate.policies import Settings
 from adaprivate.simulation import mean_sem, policy_settings
 
 SOURCE = "our own comparison; no table is printed"
+QUESTION = "Who learns most at equal true privacy?"
 SEEDS = PAPER_SEEDS
 PAPER: dict[tuple[str, str], float] = {}
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -263,6 +264,15 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
 _STYLES = ("-", "--", ":", "-.")
 
 
+def answer(rows: Sequence[Row]) -> str:
+    """The best of every notion at true epsilon 1."""
+    told = []
+    for notion_name, list_ in _by_notion([row for row in rows if row["epsilon"] in (None, 1.0)]).items():
+        label, (row, *_) = max(list_.items(), key=lambda item: float(item[1][0]["learned_share"][0]))
+        told.append(f"{notion_name}: {label}, {row['learned_share'][0]:.0f} %")
+    return f"Learned share at epsilon 1, the best of each kind of promise: {'; '.join(told)}."
+
+
 def plot(rows: Sequence[Row], axes: Any) -> None:
     """Learned share against the true epsilon: a line style for each privacy notion, a colour for each policy."""
     from matplotlib import colormaps
@@ -272,8 +282,7 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
     colours = {name: colormaps["tab20"](place % 20) for place, name in enumerate(names)}
     for notion_name in (NOT_PRIVATE, PERFECT):
         for label, (row, *_) in lists.pop(notion_name, {}).items():
-            axes.axhline(row["learned_share"][0], color="0.75", lw=1, zorder=0)
-            axes.annotate(f"{label} ({notion_name})", (EPSILONS[0], row["learned_share"][0] + 0.5), fontsize=6, color="0.4")
+            axes.axhline(row["learned_share"][0], color="0.6", lw=1, zorder=0, label=f"{label} ({notion_name})")
     units = []
     for style, (notion_name, list_) in zip(_STYLES * 3, lists.items(), strict=False):
         units.append(f"{style} {notion_name}")

@@ -18,6 +18,7 @@ from adaprivate.experiments._measured import OF_TUNED, beside_linucb, paired_poi
 from adaprivate.simulation import mean_sem
 
 SOURCE = "our own policy; docs/noise-aware.md"
+QUESTION = "How far ahead are the noise-aware policies, at equal privacy?"
 SEEDS = 200
 PAPER: dict[tuple[str, str], float] = {}
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
@@ -94,6 +95,18 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     return cells
 
 
+def answer(rows: Sequence[Row]) -> str:
+    """The regret of ours at epsilon 1 beside the best of the others that protect one reward, and without privacy."""
+    here = [row for row in rows if row["epsilon"] == 1.0]
+    ours = next(row for row in here if row["row"] == OURS[0])
+    best = min((row for row in here if row["policy"] not in OURS), key=lambda row: float(row["regret"][0]))
+    free = next(row for row in rows if row["policy"] == "tuned-linucb")
+    return (
+        f"At epsilon 1 {OURS[0]} has a regret of {ours['regret'][0]:.0f}, the best of the others here, {best['row']}, "
+        f"{best['regret'][0]:.0f}, and tuned LinUCB without privacy {free['regret'][0]:.0f}."
+    )
+
+
 def plot(rows: Sequence[Row], axes: Any) -> None:
     """Regret against epsilon."""
     lines: dict[str, list[Row]] = {}
@@ -102,8 +115,7 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
     for label, entries in lines.items():
         values = [row["regret"] for row in entries]
         if entries[0]["epsilon"] is None:
-            axes.axhline(values[0][0], color="0.75", lw=1, zorder=0)
-            axes.annotate(label, (EPSILONS[0], values[0][0]), fontsize=6, color="0.4", va="bottom")
+            axes.axhline(values[0][0], color="0.6", lw=1, zorder=0, label=label)
             continue
         ours = entries[0]["policy"] in OURS
         look: dict[str, Any] = {"lw": 2.2} if ours else {"lw": 0.9, "ls": "--"}

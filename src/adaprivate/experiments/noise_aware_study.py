@@ -18,6 +18,7 @@ from adaprivate.experiments import Cell, Row
 from adaprivate.experiments._measured import runs
 
 SOURCE = "our own policy; docs/noise-aware.md"
+QUESTION = "Is one default safe?"
 SEEDS = 12
 KEPT = True
 PAPER: dict[tuple[str, str], float] = {}
@@ -81,6 +82,17 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     for row in rows:
         cells.append(Cell(row["row"], f"{row['column']}: excess, %", None, *excess(row, OURS[0]), "not-in-paper"))
     return cells
+
+
+def answer(rows: Sequence[Row]) -> str:
+    """How often the default is ahead of the best rival, and how far behind it is at worst."""
+    found = {f"{row['row']}, {row['column']}": excess(row, OURS[0])[0] for row in rows}
+    worst = max(found, key=lambda where: found[where])
+    ahead = sum(value <= 0 for value in found.values())
+    return (
+        f"{OURS[0]} has no more regret than the best of {', '.join(RIVALS)} in {ahead} of {len(found)} cells; at its worst "
+        f"({worst}) {found[worst]:+.0f} %."
+    )
 
 
 def plot(rows: Sequence[Row], axes: Any) -> None:

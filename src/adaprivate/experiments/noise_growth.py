@@ -30,6 +30,7 @@ from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, growth_exponent
 from adaprivate.simulation import mean_sem
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Theorem 7"
+QUESTION = "Does the regret that privacy adds grow as slowly as Theorem 7 says?"
 SEEDS = PAPER_SEEDS
 NOISES = ("independent", "tree", "sqrt", "blt")
 BATCHES = (64, 256, 1_024, 4_096, 16_384)

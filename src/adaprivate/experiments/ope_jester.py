@@ -29,6 +29,7 @@ from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import mean_sem, policy_settings
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 4.7, Jester"
+QUESTION = "Do estimates from a log tell what AdaPrivate-TS would earn on Jester?"
 SEEDS = 5
 ROUNDS = 15_000
 ESTIMATES = {"ips": "IPS", "snips": "SNIPS", "dr": "DR"}

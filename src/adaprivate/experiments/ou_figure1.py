@@ -17,6 +17,7 @@ from adaprivate.experiments import Cell, Row
 from adaprivate.experiments._arms import claim
 
 SOURCE = "Ou, Avella Medina & Cummings 2024, Figure 1 (Theorem 4)"
+QUESTION = "How does the epsilon of Thompson sampling depend on pre-pulls and variance?"
 ROUNDS, ARMS = 1_000, 5
 DELTAS = (1e-8, 1e-6, 1e-4, 1e-2)
 LOWER, SYMMETRIC = "every other pair has less epsilon than b 0, c 1 (1: yes)", "epsilon of b 9, c 1 over that of b 0, c 10"

@@ -15,6 +15,7 @@ from adaprivate.experiments import Cell, Row
 from adaprivate.experiments._arms import ARMS, DELTA, PAPER_SEEDS, ROUNDS, claim, on_arms, regret_at, regret_cells
 
 SOURCE = "Ou, Avella Medina & Cummings 2024, Figure 2"
+QUESTION = "Which pairs of pre-pulls and variance lose least on Bernoulli arms?"
 SEEDS = PAPER_SEEDS
 ETAS = (1, 2, 5)
 PREPULLS = (0, 99, 399, 1_999, 3_999, None)

@@ -13,6 +13,7 @@ from adaprivate.experiments._arms import PAPER_SEEDS, on_arms, regret_at, regret
 from adaprivate.experiments.ou_figure2 import CLAIMS, claims, settings
 
 SOURCE = "Ou, Avella Medina & Cummings 2024, Figure 3"
+QUESTION = "Which pairs of pre-pulls and variance lose least on exponential arms?"
 SEEDS = PAPER_SEEDS
 MEANS = {
     (f"rate {rate:g}", "mean"): mean

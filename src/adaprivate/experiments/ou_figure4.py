@@ -18,6 +18,7 @@ from adaprivate import privacy
 from adaprivate.experiments import Cell, Row
 
 SOURCE = "Ou, Avella Medina & Cummings 2024, Figure 4 (Theorems 3, 7, 8, Corollary 1)"
+QUESTION = "Do the routes to the epsilon of Thompson sampling agree, and are they sound?"
 ROUNDS = 1_000
 DELTAS = (1e-6, 1e-5, 1e-3)
 ROUTES: dict[str, Callable[[float], float]] = {

@@ -13,6 +13,7 @@ from adaprivate.experiments import Cell, Row
 from adaprivate.experiments._arms import DELTA, PAPER_SEEDS, claim, on_arms, regret_at, regret_cells
 
 SOURCE = "Ou, Avella Medina & Cummings 2024, Figure 5"
+QUESTION = "Is modified Thompson sampling ahead of its rivals at the same epsilon?"
 SEEDS = PAPER_SEEDS
 BUDGETS = {1: 4.88, 5: 35.57, 10: 96.71}
 OURS = "modified-thompson"

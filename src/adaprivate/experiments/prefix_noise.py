@@ -16,6 +16,7 @@ from adaprivate import mechanisms
 from adaprivate.experiments import Cell, Row
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), proof of Theorem 7, Eq. 3.13-3.17"
+QUESTION = "How much noise does a running sum need?"
 BATCHES = (33, 200, 1000)
 LARGEST = {"optimal": 200}
 PAPER = {("independent", f"{batches} batches, largest"): 1.0 for batches in BATCHES}
@@ -45,6 +46,19 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
             verdict = "not-in-paper" if printed is None else "agrees" if close else "differs"
             cells.append(Cell(row["noise"], column, printed, row[measure], None, verdict))
     return cells
+
+
+def answer(rows: Sequence[Row]) -> str:
+    """The largest noise in the longest sum that all ways were tried on: independent, and the least of all."""
+    batches = max(
+        b for b in BATCHES if len({r["noise"] for r in rows if r["batches"] == b}) == len({r["noise"] for r in rows})
+    )
+    largest = {row["noise"]: row["largest"] for row in rows if row["batches"] == batches}
+    least = min(largest, key=lambda name: float(largest[name]))
+    return (
+        f"Over {batches} batches the running sum has up to {largest['independent']:.1f} times the noise of one release "
+        f"if noises are independent, as in Algorithm 1, and {largest[least]:.2f} times if they are correlated ({least})."
+    )
 
 
 def plot(rows: Sequence[Row], axes: Any) -> None:

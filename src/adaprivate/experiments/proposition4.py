@@ -28,6 +28,7 @@ from adaprivate.purposes import Purpose
 from adaprivate.simulation import mean_sem
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Prop. 4 and Eq. 3.13"
+QUESTION = "Is the covariance of Proposition 4 that of Algorithm 1?"
 SEEDS = PAPER_SEEDS
 REPLICAS = 500
 """Replicas for each seed asked for."""

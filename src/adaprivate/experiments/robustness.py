@@ -20,6 +20,7 @@ from adaprivate.experiments._measured import beside_linucb, paired_points
 from adaprivate.experiments._synthetic import PAPER_SEEDS, percent_cells
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 4.5"
+QUESTION = "How much do batch size and exploration matter?"
 SEEDS = PAPER_SEEDS
 SIZE, WIDTH, DECAY = "batch size", "exploration v", "decay v0, gamma"
 PRINTED = {(SIZE, "300"): (96.7, 1.7)}

@@ -17,6 +17,7 @@ from adaprivate.experiments._synthetic import growth_exponent
 from adaprivate.simulation import mean_sem
 
 SOURCE = "Shariff & Sheffet 2018, Section D.1 (Fig. 2, 3)"
+QUESTION = "How does regret grow with the dimension?"
 SEEDS = 4
 KEPT = True
 ROW, SLOPE = "LinUCB, not private", "slope of log regret on log d"

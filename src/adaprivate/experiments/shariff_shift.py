@@ -20,6 +20,7 @@ from adaprivate.experiments._gap import BUDGET, GAPS, ROUNDS, in_gap
 from adaprivate.simulation import mean_sem
 
 SOURCE = "Shariff & Sheffet 2018, Section D.3 (Fig. 5)"
+QUESTION = "How does the shift of the regulariser change regret?"
 SEEDS = 2
 KEPT = True
 PRIVATE = {"Gaussian": "jdp-linucb-gaussian", "Wishart": "jdp-linucb-wishart"}

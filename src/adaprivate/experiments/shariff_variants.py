@@ -22,6 +22,7 @@ from adaprivate.experiments._measured import plot_curves
 from adaprivate.simulation import mean_sem
 
 SOURCE = "Shariff & Sheffet 2018, Section D.2 (Fig. 4)"
+QUESTION = "How do Gaussian and Wishart noise compare over many rounds?"
 SEEDS = 4
 LEAST_SEEDS, MARGIN = 3, 0.1
 KEPT = True

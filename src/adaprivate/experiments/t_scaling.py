@@ -23,6 +23,7 @@ from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, growth_exponent
 from adaprivate.simulation import mean_sem
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 4.9"
+QUESTION = "Does regret grow as the root of T?"
 SEEDS = PAPER_SEEDS
 ROUNDS = (2_500, 5_000, 10_000, 20_000)
 PRINTED = {1.0: (1.56, 1.75), 5.0: (0.84, 0.88)}

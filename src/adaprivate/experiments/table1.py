@@ -11,9 +11,10 @@ from typing import Any
 
 from adaprivate.experiments import Cell, Row
 from adaprivate.experiments._measured import beside_linucb, paired_points
-from adaprivate.experiments._synthetic import PAPER_SEEDS, Printed, cell, means, percent_cells, plot_regret, printed_levels
+from adaprivate.experiments._synthetic import PAPER_SEEDS, Printed, cell, means, percent_cells, printed_levels
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Table 1"
+QUESTION = "Do AdaPrivate-TS and -UCB earn what Table 1 says, and does TS beat UCB?"
 SEEDS = PAPER_SEEDS
 EPSILONS = (0.5, 1.0, 2.0, 5.0)
 NAMES = {"AdaPrivate-UCB": "adaprivate-ucb", "AdaPrivate-TS": "adaprivate-ts"}
@@ -58,18 +59,33 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     return cells
 
 
-_COLOURS = {"Random": "0.6", "LinUCB (not private)": "black", "Linear TS (not private)": "tab:green"}
-_SHADES = {"AdaPrivate-UCB": "Blues", "AdaPrivate-TS": "Reds"}
+def answer(rows: Sequence[Row]) -> str:
+    """How many levels agree, and who is ahead by how much."""
+    cells = [cell for cell in compare(rows) if cell.paper is not None]
+    levels, leads = [c for c in cells if c.row != LEAD], [c for c in cells if c.row == LEAD]
+    ours, theirs = [cell.ours for cell in leads], [cell.paper or 0.0 for cell in leads]
+    return (
+        f"{sum(cell.verdict == 'agrees' for cell in levels)} of {len(levels)} levels agree. TS is {min(ours):+.1f} to "
+        f"{max(ours):+.1f} points from UCB on the same seeds, where {min(theirs):+.1f} to {max(theirs):+.1f} is printed."
+    )
 
 
 def plot(rows: Sequence[Row], axes: Any) -> None:
-    """Regret over rounds: one colour per policy, darker with more privacy budget."""
-    from matplotlib import colormaps
-
-    def styled(row: Row) -> Row:
-        if row["row"] in _COLOURS:
-            return {**row, "label": row["row"], "style": {"color": _COLOURS[row["row"]]}}
-        depth = 0.35 + 0.2 * [f"epsilon {epsilon:g}" for epsilon in EPSILONS].index(row["column"])
-        return {**row, "style": {"color": colormaps[_SHADES[row["row"]]](depth)}}
-
-    plot_regret([styled(row) for row in rows], axes)
+    """Percent of LinUCB against epsilon, ours with a band of two standard errors, what is printed as crosses."""
+    for place, name in enumerate(NAMES):
+        here = {row["options"]["epsilon"]: row for row in rows if row["row"] == name}
+        at, mean = list(here), [row["percent"] for row in here.values()]
+        spread = [2 * (row["percent_sem"] or 0.0) for row in here.values()]
+        axes.plot(at, mean, "o-", lw=1.8, color=f"C{place}", label=f"{name}, ours")
+        low, high = ([m + sign * s for m, s in zip(mean, spread, strict=True)] for sign in (-1, 1))
+        axes.fill_between(at, low, high, color=f"C{place}", alpha=0.12, lw=0)
+        axes.plot(at, [PAPER[name, f"epsilon {e:g}"] for e in at], "x", ms=7, color=f"C{place}", label=f"{name}, printed")
+    for row, look in zip(
+        (row for row in rows if row["policy"] in ("random", "linucb", "lints")), (":", "-", "--"), strict=True
+    ):
+        axes.axhline(row["percent"], ls=look, color="0.45", lw=1.2, label=row["row"])
+    axes.set_xscale("log")
+    axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
+    axes.minorticks_off()
+    axes.set(xlabel="epsilon, as stated", ylabel="reward, % of LinUCB without privacy (bands: two standard errors)")
+    axes.legend(fontsize=8)

@@ -18,6 +18,7 @@ from adaprivate.experiments.table1 import EPSILONS
 from adaprivate.experiments.table1 import PRINTED as TABLE_1
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Table 2"
+QUESTION = "Does sampling amplify privacy, and does adaptive exploration help?"
 SEEDS = PAPER_SEEDS
 UNSOUND = {"TS-Amp q=0.3, published noise": 0.3, "TS-Amp q=0.5, published noise": 0.5}
 PRINTED: Printed = {

@@ -23,6 +23,7 @@ from adaprivate.experiments._table3 import Half, plot
 __all__ = ["LEVELS", "PAPER", "QUICK", "SEEDS", "SETTINGS", "SOURCE", "compare", "plot", "run"]
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Table 3, Jester"
+QUESTION = "What do private policies earn on Jester?"
 SEEDS = 12
 _HALF = Half(
     "jester",

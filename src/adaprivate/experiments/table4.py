@@ -22,6 +22,7 @@ from adaprivate.experiments._measured import beside_linucb, paired_points
 from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, means, percent_cells, plot_regret, with_our_spread
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Table 4"
+QUESTION = "What does each component of AdaPrivate-TS add?"
 SEEDS = PAPER_SEEDS
 EPSILON, DELTA = 1.0, 1e-5
 LEVEL, GAIN = "% of LinUCB", "gain, points"

@@ -26,6 +26,7 @@ from adaprivate.experiments._logged import rounds_of, true_value, uniform_log
 from adaprivate.simulation import mean_sem, policy_settings, run_all
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Table 5"
+QUESTION = "How far off are estimates of a policy's value?"
 SEEDS = 5
 ROUNDS, FRESH = 50_000, 20_000
 TRUTH = "true value"

@@ -27,6 +27,7 @@ from adaprivate.experiments._measured import beside_linucb, paired_points, true_
 from adaprivate.experiments._synthetic import PAPER_SEEDS, plot_regret
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Table 6"
+QUESTION = "Is AdaPrivate-TS ahead of its baselines at equal privacy?"
 SEEDS = PAPER_SEEDS
 EPSILONS = (0.5, 1.0, 2.0, 5.0)
 OURS, ADVANTAGE = "AdaPrivate-TS", "AdaPrivate-TS - {} (points)"

@@ -32,6 +32,7 @@ from adaprivate.experiments._recorded import BEST_FEATURES
 from adaprivate.simulation import mean_sem
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Sec 6.1, and our own user level; docs/privacy.md"
+QUESTION = "What does it cost to protect people instead of events?"
 SEEDS = 20
 ROUNDS, DELTA, CLAIMED = 20_000, 1e-5, 5.0
 VISITS = (5, 10, 20)
@@ -119,6 +120,21 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         share, sem = mean_sem([100 * run.learned_share for run in row["runs"]])
         cells.append(Cell(name, f"{at}{SHARE}", None, share, sem, "not-in-paper"))
     return cells
+
+
+def answer(rows: Sequence[Row]) -> str:
+    """What the ledger and group privacy cost beside the event level, at the largest epsilon that was run and ten visits."""
+    here = [row for row in rows if row["kind"] == rows[0]["kind"] and row["visits"] == (10 if 10 in VISITS else VISITS[0])]
+    last = max((row["epsilon"] for row in here if row["epsilon"] is not None), default=None)
+    regret = {row["scheme"]: row["regret"] for row in here if row["epsilon"] == last}
+    event = regret.get(UNPROTECTED[2])
+    if event is None or not {"ledger", "group privacy"} <= set(regret):
+        return "The schemes to compare were not run."
+    return (
+        f"With ten visits a person, who come by the law {here[0]['kind']!r}, at epsilon {last:g}: the ledger has "
+        f"{regret['ledger'] / event:.1f} times the regret of protecting single rewards, group privacy "
+        f"{regret['group privacy'] / event:.1f} times."
+    )
 
 
 def plot(rows: Sequence[Row], axes: Any) -> None:

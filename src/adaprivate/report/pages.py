@@ -16,6 +16,7 @@ from adaprivate.report.pictures import Plot, draw
 from adaprivate.report.site import AUDIT, write_site
 from adaprivate.report.verdicts import chip, chips, counts, number
 
+FIRST_LOOK = " · a first look only: few seeds, short runs"
 MOST_LINES = 45
 """A longer table scrolls in the page."""
 _PACKAGES = ("adaprivate", "numpy", "scipy", "numba", "polars", "opendp")
@@ -39,6 +40,7 @@ class Provenance:
     """Where a page's numbers come from: what was run, with which seeds, by which command, and what its policies promise."""
 
     command: str = ""
+    quick: bool = False
     seeds: int | None = None
     settings: Sequence[Mapping[str, Any]] = ()
     promises: Sequence[Mapping[str, Any]] = ()
@@ -88,7 +90,12 @@ def write_page(
     verdicts = chips(cells)
     body = "".join(
         (
-            html.lead(title, answer, before=source, after=f'<p class="verdicts">{verdicts}</p>' if verdicts else ""),
+            html.lead(
+                title,
+                answer,
+                before=source + FIRST_LOOK * of.quick,
+                after=f'<p class="verdicts">{verdicts}</p>' if verdicts else "",
+            ),
             picture,
             _table(cells),
             '<div class="columns">',

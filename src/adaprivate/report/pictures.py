@@ -133,6 +133,8 @@ class _Reader:
             return
         on_x, on_y = line.get_transform().contains_branch_seperately(self._axes.transData)
         xs, ys = np.ravel(line.get_xdata()), np.ravel(line.get_ydata())
+        if len(xs) == 0:
+            return
         name, dash = str(line.get_label()), _DASHES.get(line.get_linestyle(), "")
         if on_y and not on_x:
             self._add([[0.0, float(ys[0]), None, None]], line.get_color(), name, level=True, dash=dash)
@@ -174,6 +176,8 @@ class _Reader:
             self._known.discard(id(line))
             self.line(line)
             self._known.add(id(line))
+            if len(self._series) == before:
+                return
             series = self._series[before]
             series["name"] = str(container.get_label())
             series["dots"] = series["dots"] or True
@@ -246,7 +250,7 @@ class _Reader:
         for series in shown:  # a colour that comes back is told apart by its dashes
             again = met.get((series["slot"], series.get("dash", "")), 0)
             met[series["slot"], series.get("dash", "")] = again + 1
-            if again and series.get("line") and series["name"] and not series.get("dash"):
+            if again and (series.get("line") or series.get("level")) and series["name"] and not series.get("dash"):
                 series["dash"] = ("", "7 5", "2 4", "8 4 2 4")[again % 4]
         if self._along == "y":
             self._rows(shown)

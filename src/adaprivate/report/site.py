@@ -41,8 +41,8 @@ def paper_of(source: str) -> str:
         return ATTACKS
     if re.match(r"ours?\b", source):
         return OWN
-    named = re.findall(r"[A-Z][\w\- ]*\([A-Z][^)]*\)|[A-Z][^();]*? \d{4}\b", source)
-    return SEVERAL if len(named) > 1 else named[0] if named else source.partition(",")[0]
+    named = [match.end() for match in re.finditer(r"\([^()]*&[^()]*\)|\b(19|20)\d\d\b", source)]
+    return SEVERAL if len(named) > 1 else source[: named[0]] if named else source.partition(",")[0]
 
 
 def site(entries: Sequence[dict[str, Any]]) -> str:

@@ -51,6 +51,13 @@ function powers(low, high, about) {
   return (inside.length > 1 ? inside : steps(low, high, about).map(([at]) => at)).map((at) => [at, text(at)]);
 }
 
+/* As much of a text as there is room for: first what is in parentheses at its end goes. */
+function fitting(text, room) {
+  const most = Math.floor(room / 6.9);
+  const bare = text.length > most ? text.replace(/ \([^()]*\)$/, "") : text;
+  return bare.length > most ? bare.slice(0, most - 1) + "\u2026" : bare;
+}
+
 const colour = (series) => (typeof series.slot === "number" ? `var(--c${series.slot % 8})` : `var(--${series.slot})`);
 
 class Chart {
@@ -93,7 +100,8 @@ class Chart {
     if (width === 0 || (width === this.width && !anew)) return;
     this.width = width;
     const rows = this.data.along === "y";
-    this.named = !rows && width >= 640 && this.data.series.length <= 9;  // names at the ends of lines, no legend
+    this.named = !rows && width >= 640 && this.data.series.length <= 9 &&
+      this.data.series.every((series) => series.name.length <= 34);  // names at the ends of lines, no legend
     const {x, y} = this.data;
     this.height = rows ? 56 + y.ticks.length * (width < 560 ? 40 : 24) : width < 560 ? 280 : Math.min(440, Math.max(320, width * 0.42));
     this.svg.setAttribute("viewBox", `0 0 ${width} ${this.height}`);
@@ -153,7 +161,7 @@ class Chart {
   }
 
   ticks(axis, scale, about) {
-    if (axis.ticks) return axis.ticks;
+    if (axis.ticks) return axis.ticks.filter(([at]) => at >= scale.low * (1 - 1e-9) - 1e-9 && at <= scale.high * (1 + 1e-9) + 1e-9);
     return (axis.scale === "log" ? powers : steps)(scale.low, scale.high, about);
   }
 
@@ -171,8 +179,7 @@ class Chart {
     if (rows) {
       for (const [at, text] of this.data.y.ticks) {
         const place = inside ? {x: left, y: y(at) - 7} : {x: left - 12, y: y(at) + 4, "text-anchor": "end"};
-        const room = inside ? 60 : Math.floor((left - 12) / 6.4);
-        this.svg.append(shape("text", place, text.length > room ? text.slice(0, room - 1) + "\u2026" : text));
+        this.svg.append(shape("text", place, fitting(text, inside ? this.width : left)));
         const line = inside ? y(at) + 8 : y(at);
         this.svg.append(shape("line", {class: "grid", x1: left, x2: right, y1: line, y2: line}));
       }
@@ -181,12 +188,11 @@ class Chart {
         this.svg.append(shape("line", {class: "grid", x1: left, x2: right, y1: y(at), y2: y(at)}));
         this.svg.append(shape("text", {x: left - 8, y: y(at) + 4, "text-anchor": "end"}, text));
       }
-      this.svg.append(shape("text", {class: "title", x: 0, y: 12}, this.data.y.label));
+      this.svg.append(shape("text", {class: "title", x: 0, y: 12}, fitting(this.data.y.label, this.width)));
     }
     this.svg.append(shape("line", {class: "axis", x1: left, x2: right, y1: bottom, y2: bottom}));
     const middle = {class: "title", x: (left + right) / 2, y: this.height - 6, "text-anchor": "middle"};
-    const room = Math.floor(this.width / 6.6), label = this.data.x.label;
-    this.svg.append(shape("text", middle, label.length > room ? label.slice(0, room - 1) + "\u2026" : label));
+    this.svg.append(shape("text", middle, fitting(this.data.x.label, 2 * Math.min(middle.x, this.width - middle.x))));
   }
 
   series(series, rows) {
@@ -241,8 +247,7 @@ class Chart {
     }
     for (const {series, at} of ends) {
       const look = {class: `label ${series.strong ? "strong" : ""}`, x: right + 10, y: at, style: `fill: ${colour(series)}`};
-      const text = series.name.length > 36 ? series.name.slice(0, 35) + "\u2026" : series.name;
-      this.svg.append(shape("text", look, text));
+      this.svg.append(shape("text", look, fitting(series.name, this.width - right - 4)));
     }
   }
 
