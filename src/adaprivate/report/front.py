@@ -124,10 +124,15 @@ def sound(glance: Glance) -> tuple[str, str]:
     """What the strongest attack proved beside what is claimed, and what it was."""
     attack, found = glance.strongest, counts(glance.claims)
     measured, claimed = f"{attack['measured_epsilon']:.2f}", f"{attack['claimed_epsilon']:g}"
+    others = "".join(
+        f" Through its other channel ({other['channel']}) it proves {other['measured_epsilon']:.2f}."
+        for other in glance.attacks
+        if other is not attack
+    )
     said = "no more comes out than is promised" if glance.holds else "MORE COMES OUT THAN IS PROMISED"
     return f"{measured} ≤ {claimed}" if glance.holds else "✗ BROKEN", (
         f"An attack on the exact noise ({attack['attack']}) proves that epsilon is at least {measured}, where {claimed} is "
-        f"claimed: {said}. Of {sum(found.values())} statements about privacy in papers, "
+        f"claimed: {said}.{others} Of {sum(found.values())} statements about privacy in papers, "
         f"{found.get('unsound-as-published', 0)} promise what they do not keep."
     )
 
