@@ -1,8 +1,12 @@
 """What every experiment must do, found by discovery."""
 
+import html
+
+import polars as pl
 import pytest
 
 from adaprivate import experiments, report
+from adaprivate.experiments._promises import promises
 
 NAMES = experiments.names()
 
@@ -18,10 +22,26 @@ def test_runs_and_gives_a_verdict_for_every_printed_value(name, tmp_path):
     module = __import__(f"adaprivate.experiments.{name.replace('-', '_')}", fromlist=["PAPER"])
     assert printed == module.PAPER
     assert all(cell.verdict == "not-in-paper" for cell in cells if cell.paper is None)
+    answer = chosen.answer(rows, cells)
+    assert chosen.question.endswith("?")
+    assert answer.endswith(".")
     page = report.write_page(
-        tmp_path, name, source=chosen.source, about=chosen.about, cells=cells, rows=rows, plot=chosen.plot
+        tmp_path,
+        name,
+        source=chosen.source,
+        about=chosen.about,
+        cells=cells,
+        rows=rows,
+        plot=chosen.plot,
+        question=chosen.question,
+        answer=answer,
+        provenance=report.Provenance(seeds=2, settings=chosen.quick, promises=promises(rows)),
     )
-    text = page.read_text(encoding="utf-8")
+    text = html.unescape(page.read_text(encoding="utf-8"))
     assert all(cell.row in text for cell in cells)
-    assert (chosen.plot is None) == ("<svg" not in text)
+    assert chosen.question in text
+    assert answer in text
+    assert (chosen.plot is None) == ("<figure" not in text)
     assert f"{name}.html" in (tmp_path / "index.html").read_text(encoding="utf-8")
+    lines = pl.read_parquet(tmp_path / f"{name}.parquet").height
+    assert lines == sum(len(row["runs"]) if "runs" in row else 1 for row in rows)

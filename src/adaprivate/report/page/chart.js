@@ -108,7 +108,7 @@ class Chart {
     this.svg.style.height = `${this.height}px`;
     this.svg.replaceChildren();
     const points = this.seen.flatMap((series) => series.points);
-    const places = points.map((p) => p[0]);
+    const places = this.seen.filter((series) => !series.level).flatMap((series) => series.points.map((p) => p[0]));
     const values = points.flatMap((p) => [p[1], p[2], p[3]]).filter((v) => v !== null && v !== undefined);
     const [across, up] = rows ? [values.concat(this.data.reference ?? []), places] : [places, values];
     this.box = this.frame(rows, width);
