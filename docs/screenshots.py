@@ -1,7 +1,8 @@
-"""Take the dashboard's pictures anew, docs/images/dashboard-*.png: a real service, three days of visits, a real browser.
+"""Take the pictures of docs/images anew in a real browser: ``python docs/screenshots.py [dashboard] [reports]``.
 
-Needs Chromium and what ``pip install -e '.[test]'`` brings. The service's clock is set back three days and moved on between
-visits, so that a minute is enough.
+The dashboard's (dashboard-*.png) are of a real service and three days of visits: its clock is set back three days and
+moved on between visits, so that a minute is enough. The reports' are of the page that ``make demo`` ends in (demo-*.png)
+and of the papers, cell by cell (papers-*.png). Needs Chromium and what ``pip install -e '.[test]'`` brings.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ from PIL import Image
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.service.browser import browsing  # noqa: E402
+from tests.service.browser import Page, browsing  # noqa: E402
 from tests.service.live import Live  # noqa: E402
 
+from adaprivate import experiments  # noqa: E402
+from adaprivate.cli.published import reproduced  # noqa: E402
+from adaprivate.cli.showing import demo  # noqa: E402
 from adaprivate.client import Client  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
@@ -30,6 +34,18 @@ LOOKS = {
     "dark": {"width": 1240, "height": 900, "scale": 1.5, "dark": True},
     "phone": {"width": 390, "height": 1280, "scale": 2, "phone": True},
 }
+PAPERS = (
+    "table2",
+    "table4",
+    "table6",
+    "robustness",
+    "t-scaling",
+    "proposition4",
+    "effective-dimension",
+    "ou-figure1",
+    "ou-figure4",
+)
+"""Beside those of the demo, for a site of some size."""
 
 
 def visits(client: Client, rng: np.random.Generator, visitors: int) -> None:
@@ -38,7 +54,32 @@ def visits(client: Client, rng: np.random.Generator, visitors: int) -> None:
     client.reward_many([(decision, bool(rng.random() < RATES[decision.item])) for decision in decisions])
 
 
-def main() -> None:
+def pictured(page: Page, name: str, look: dict[str, object], *, whole: bool) -> None:
+    """One picture, of few colours, as pages have: a third of the size."""
+    page.look(**look)
+    page.run("new Promise((done) => setTimeout(done, 300))")
+    path = page.picture(IMAGES / f"{name}.png", whole=whole)
+    with Image.open(path) as image:
+        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
+    print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} kB")
+
+
+def reports() -> None:
+    """The first page and the papers, from runs made now."""
+    with tempfile.TemporaryDirectory() as folder, browsing() as browser:
+        demo(out=Path(folder))
+        for name in PAPERS:
+            reproduced(experiments.experiment(name), Path(folder) / "results", lambda steps: None)
+        page = browser.page()
+        page.open((Path(folder) / "index.html").as_uri())
+        for name, look in LOOKS.items():
+            pictured(page, f"demo-{name}", {**look, "scale": 1.25}, whole=False)
+        page.open((Path(folder) / "results" / "index.html").as_uri())
+        pictured(page, "papers-light", {**LOOKS["light"], "scale": 1.25}, whole=False)
+        assert not page.complaints, page.complaints
+
+
+def dashboard() -> None:
     """Play three days, then look."""
     rng = np.random.default_rng(7)
     moved = {"by": -DAYS * 86_400.0}
@@ -58,16 +99,12 @@ def main() -> None:
                 page.open(live.url)
                 page.wait("!document.getElementById('bandit').hidden")
                 for name, look in LOOKS.items():
-                    page.look(**look)
-                    page.run("new Promise((done) => setTimeout(done, 300))")
-                    path = page.picture(IMAGES / f"dashboard-{name}.png", whole=name != "phone")
-                    with Image.open(path) as image:  # a page has few colours: a third of the size
-                        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
-                    print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} kB")
+                    pictured(page, f"dashboard-{name}", look, whole=name != "phone")
                 assert not page.complaints, page.complaints
         finally:
             live.close()
 
 
 if __name__ == "__main__":
-    main()
+    for wanted in sys.argv[1:] or ("dashboard", "reports"):
+        {"dashboard": dashboard, "reports": reports}[wanted]()

@@ -52,10 +52,10 @@ def test_numbers_of_the_first_page_are_those_of_the_rows(made):
     for epsilon in glance.epsilons:
         ours = rows[glance.names.ours, epsilon]
         assert (
-            f"{ours['share']:.0f} % of what there is to learn in {glance.rounds:,} rounds is learned at epsilon {epsilon:g}"
+            f"{ours['share']:.0f} % of what there is to learn is learned in {glance.rounds:,} rounds at epsilon {epsilon:g}"
             in said
         )
-        assert f"Randomised response: {rows[glance.names.flips, epsilon]['share']:.0f} %" in said
+        assert f"by randomised response {rows[glance.names.flips, epsilon]['share']:.0f} %" in said
         assert f"{max(0, 100 - ours['percent_of_tuned']):.1f} % less reward at epsilon {epsilon:g}" in said
         assert f"(epsilon = {epsilon:g}, delta = 1e-05, event-level)" in said
     source = (folder / "index.html").read_text(encoding="utf-8")

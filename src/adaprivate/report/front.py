@@ -6,10 +6,10 @@ epsilon's are shown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from adaprivate.report import html
 from adaprivate.report.pages import foot
@@ -19,8 +19,8 @@ USUAL = 1.0
 TITLE = "Learn from people without learning about any one of them"
 _ABOUT = "Choices that get better by what they earn; (epsilon, delta) bounds what they reveal about any one reward."
 _IN_WORDS = (
-    "adaprivate picks one of a few candidates for everyone who comes, sees what comes of it, and gets better. A stated "
-    "(epsilon, delta) bounds what all that it shows reveals about any one reward, or any one person."
+    "adaprivate picks one of a few candidates, sees what comes of it, and gets better; a stated (epsilon, delta) bounds "
+    "what all of it reveals about any one reward, or any one person."
 )
 _USE = """import adaprivate as ap
 
@@ -101,39 +101,50 @@ class Glance:
         return f"{max(0.0, 100 - self.at(name, epsilon, 'percent_of_tuned')):.1f} %"
 
 
-def works(glance: Glance, epsilon: float) -> tuple[str, str]:
-    """How much is learned: a number, and what stands beside it."""
+class Told(NamedTuple):
+    """A number, what it is, and what stands beside it."""
+
+    number: str
+    what: str
+    beside: str
+
+
+def works(glance: Glance, epsilon: float) -> Told:
+    """How much is learned."""
     share = {key: f"{glance.at(name, epsilon, 'share'):.0f} %" for key, name in vars(glance.names).items()}
-    return share["ours"], (
-        f"of what there is to learn in {glance.rounds:,} rounds is learned at epsilon {epsilon:g}; 0 is random play, 100 "
-        f"the best candidate every time. Without privacy: {share['tuned']}. Randomised response: {share['flips']}. "
-        f"AdaPrivate-TS as published: {share['published']}."
+    return Told(
+        share["ours"],
+        f"of what there is to learn is learned in {glance.rounds:,} rounds at epsilon {epsilon:g}.",
+        f"Without privacy {share['tuned']}, by randomised response {share['flips']}, as published {share['published']}; 0 "
+        "is random play, 100 the best candidate every time.",
     )
 
 
-def cost(glance: Glance, epsilon: float) -> tuple[str, str]:
-    """What privacy costs: a number, and what stands beside it."""
+def cost(glance: Glance, epsilon: float) -> Told:
+    """What privacy costs."""
     lost = {key: glance.lost(name, epsilon) for key, name in vars(glance.names).items()}
-    return lost["ours"], (
-        f"less reward at epsilon {epsilon:g} than the best policy here that protects nobody (tuned LinUCB). Randomised "
-        f"response: {lost['flips']}. AdaPrivate-TS as published: {lost['published']}. Random play: {lost['random']}."
+    return Told(
+        lost["ours"],
+        f"less reward at epsilon {epsilon:g} than by the best policy here that protects nobody.",
+        f"By randomised response {lost['flips']}, as published {lost['published']}, by random play {lost['random']} less.",
     )
 
 
-def sound(glance: Glance) -> tuple[str, str]:
+def sound(glance: Glance) -> Told:
     """What the strongest attack proved beside what is claimed, and what it was."""
     attack, found = glance.strongest, counts(glance.claims)
     measured, claimed = f"{attack['measured_epsilon']:.2f}", f"{attack['claimed_epsilon']:g}"
+    said = "no more comes out than is promised" if glance.holds else "MORE COMES OUT THAN IS PROMISED"
     others = "".join(
-        f" Through its other channel ({other['channel']}) it proves {other['measured_epsilon']:.2f}."
+        f"; through the other channel ({other['channel']}) {other['measured_epsilon']:.2f}"
         for other in glance.attacks
         if other is not attack
     )
-    said = "no more comes out than is promised" if glance.holds else "MORE COMES OUT THAN IS PROMISED"
-    return f"{measured} ≤ {claimed}" if glance.holds else "✗ BROKEN", (
-        f"An attack on the exact noise ({attack['attack']}) proves that epsilon is at least {measured}, where {claimed} is "
-        f"claimed: {said}.{others} Of {sum(found.values())} statements about privacy in papers, "
-        f"{found.get('unsound-as-published', 0)} promise what they do not keep."
+    return Told(
+        f"{measured} ≤ {claimed}" if glance.holds else "✗ BROKEN",
+        f"An attack on the exact noise proves epsilon to be at least {measured} where {claimed} is claimed: {said}.",
+        f"{attack['attack']}{others}. Of {sum(found.values())} statements about privacy in papers, "
+        f"{found.get('unsound-as-published', 0)} are unsound as published.",
     )
 
 
@@ -152,7 +163,7 @@ def terminal(glance: Glance, page: Path) -> list[str]:
     return [
         *lines,
         f"{names.tuned}: {tuned}; {names.random}: {random.replace('-0', '0')}. At epsilon {at:g} privacy costs "
-        f"{cost(glance, at)[0]} of the reward.",
+        f"{cost(glance, at).number} of the reward.",
         f"With source=Secure(): {glance.promises[at]['guarantee']}",
         f"An attack proves epsilon >= {measured:.2f} of {claimed:g}: {'it holds' if glance.holds else 'IT IS BROKEN'}. "
         f"The papers' values: {verdicts}.",
@@ -169,17 +180,21 @@ def _only(epsilon: float, shown: float) -> str:
     return f' data-epsilon="{epsilon:g}"' + " hidden" * (epsilon != shown)
 
 
-def _tile(look: str, question: str, parts: Sequence[tuple[str, str, str]]) -> str:
-    inside = (f'<div{at}><p class="big">{html.escape(big)}</p><p>{html.escape(text)}</p></div>' for at, big, text in parts)
+def _tile(look: str, question: str, parts: Iterable[tuple[str, Told]]) -> str:
+    inside = (
+        f'<div{mark}><p class="big">{html.escape(told.number)}</p><p>{html.escape(told.what)}</p>'
+        f'<p class="soft small">{html.escape(told.beside)}</p></div>'
+        for mark, told in parts
+    )
     return html.card(question, *inside, look=f"number-card {look}")
 
 
 def _numbers(glance: Glance) -> str:
     marks = [(_only(epsilon, glance.usual), epsilon) for epsilon in glance.epsilons]
     tiles = (
-        _tile("works", "Does it work?", [(mark, *works(glance, epsilon)) for mark, epsilon in marks]),
-        _tile("cost", "What does privacy cost?", [(mark, *cost(glance, epsilon)) for mark, epsilon in marks]),
-        _tile("sound", "Is it sound?", [("", *sound(glance))]),
+        _tile("works", "Does it work?", [(mark, works(glance, epsilon)) for mark, epsilon in marks]),
+        _tile("cost", "What does privacy cost?", [(mark, cost(glance, epsilon)) for mark, epsilon in marks]),
+        _tile("sound", "Is it sound?", [("", sound(glance))]),
     )
     return f'<div class="numbers">{"".join(tiles)}</div>'
 
@@ -231,16 +246,19 @@ def _chart(glance: Glance, charts: Mapping[str, dict[str, Any]], svg: str) -> st
     for chart in charts.values():
         chart["x"]["short"] = "epsilon"
     first = next(iter(charts))
-    caption = (
-        f"{glance.world}, {glance.rounds:,} rounds, {glance.seeds} seeds, the same for all policies. Bands: two standard "
-        "errors. Epsilon is the true one; AdaPrivate-TS as published states it, and truly gives less. Repaired: the least "
-        "noise, shared between releases, and centred rewards, which randomised response is given too. One world is not all "
-        "worlds: on labelled tables randomised response keeps level with ours (adaprivate reproduce channels)."
+    caption = f"{glance.world}; {glance.rounds:,} rounds, {glance.seeds} seeds. Bands: two standard errors."
+    reading = (
+        "Learned share: 0 is random play, 100 the best candidate every time. All policies meet the same rounds on the same "
+        "seeds, and every private one protects the value of one reward. Epsilon is the true one; AdaPrivate-TS as "
+        "published states it, and truly gives less. Repaired: the least noise, shared between releases, and centred "
+        "rewards, which randomised response is given too. One world is not all worlds: on labelled tables randomised "
+        "response keeps level with ours (adaprivate reproduce channels)."
     )
     return html.card(
         "What is learned, and at what privacy",
         html.switch("scale", "Show", charts, first),
         html.figure(charts[first], svg, caption, "results/privacy-cost.svg"),
+        html.fold("How to read this", f"<p>{html.escape(reading)}</p>"),
         html.data(charts, "scales"),
     )
 
@@ -260,8 +278,7 @@ def write_front(folder: Path, glance: Glance, charts: Mapping[str, dict[str, Any
     parts = (
         html.lead(TITLE, _IN_WORDS, after=f'<p class="soft">{html.escape(made)}</p>'),
         f'<div class="bar-of-choice">{choose}<span class="ends">smaller: more privacy</span></div>',
-        _numbers(glance),
-        _chart(glance, charts, svg),
+        f'<div class="glance">{_chart(glance, charts, svg)}{_numbers(glance)}</div>',
         _guarantee(glance),
         _claims(glance),
         f'<div class="columns">{use}{read_on}</div>',

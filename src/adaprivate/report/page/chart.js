@@ -103,7 +103,7 @@ class Chart {
     this.named = !rows && width >= 640 && this.data.series.length <= 9 &&
       this.data.series.every((series) => series.name.length <= 34);  // names at the ends of lines, no legend
     const {x, y} = this.data;
-    this.height = rows ? 56 + y.ticks.length * (width < 560 ? 40 : 24) : width < 560 ? 280 : Math.min(440, Math.max(320, width * 0.42));
+    this.height = rows ? 56 + y.ticks.length * (width < 560 ? 40 : 24) : width < 560 ? 280 : Math.min(440, Math.max(320, width * 0.55));
     this.svg.setAttribute("viewBox", `0 0 ${width} ${this.height}`);
     this.svg.style.height = `${this.height}px`;
     this.svg.replaceChildren();
