@@ -186,7 +186,7 @@ def _tile(look: str, question: str, parts: Iterable[tuple[str, Told]]) -> str:
         f'<p class="soft small">{html.escape(told.beside)}</p></div>'
         for mark, told in parts
     )
-    return html.card(question, *inside, look=f"number-card {look}")
+    return html.card(question, *(part.replace(" %", "\u00a0%") for part in inside), look=f"number-card {look}")
 
 
 def _numbers(glance: Glance) -> str:
