@@ -277,7 +277,7 @@ def write_front(folder: Path, glance: Glance, charts: Mapping[str, dict[str, Any
     use = html.card("Use it", f'<pre class="code">{html.escape(_USE)}</pre>')
     parts = (
         html.lead(TITLE, _IN_WORDS, after=f'<p class="soft">{html.escape(made)}</p>'),
-        f'<div class="bar-of-choice">{choose}<span class="ends">smaller: more privacy</span></div>',
+        f'<div class="bar-of-choice no-print">{choose}<span class="ends">smaller: more privacy</span></div>',
         f'<div class="glance">{_chart(glance, charts, svg)}{_numbers(glance)}</div>',
         _guarantee(glance),
         _claims(glance),

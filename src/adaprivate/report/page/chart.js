@@ -236,7 +236,8 @@ class Chart {
   /* Each line's name at its end, kept apart. */
   names() {
     const {y, right, top, bottom} = this.box, gap = 17;
-    const ends = this.seen.filter((series) => series.points.length).map((series) => ({series, at: y(series.points.at(-1)[1]) + 4}));
+    const last = (series) => series.points.reduce((end, point) => (point[0] >= end[0] ? point : end));
+    const ends = this.seen.filter((series) => series.points.length).map((series) => ({series, at: y(last(series)[1]) + 4}));
     ends.sort((a, b) => a.at - b.at);
     for (let turn = 0; turn < 40; turn++) {
       for (let i = 1; i < ends.length; i++) {
