@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from adaprivate.evaluation.evaluate import evaluate
     from adaprivate.features import Featuriser
     from adaprivate.mechanisms.laws.randomised_response import flip
+    from adaprivate.planning import plan
     from adaprivate.registry import register
     from adaprivate.runtime.decisions import RewardRefusedError
     from adaprivate.runtime.opening import load, policy
@@ -29,6 +30,7 @@ __all__ = [
     "flip",
     "load",
     "mechanisms",
+    "plan",
     "policies",
     "policy",
     "privacy",
@@ -46,6 +48,7 @@ _LAZY = {
     "environments": "adaprivate.environments",
     "evaluate": "adaprivate.evaluation.evaluate",
     "mechanisms": "adaprivate.mechanisms",
+    "plan": "adaprivate.planning",
     "policies": "adaprivate.policies",
     "policy": "adaprivate.runtime.opening",
     "privacy": "adaprivate.privacy",

@@ -135,7 +135,9 @@ def test_plan():
     assert {row["epsilon"] for row in found} == {1.0, 8.0}
     for epsilon in (1.0, 8.0):
         rows = [row for row in found if row["epsilon"] == epsilon]
-        assert {"filtered-thompson", "modified-thompson", "lazy-dp-ts", "dp-se"} <= {row["policy"] for row in rows}
+        assert {"noise-aware", "filtered-thompson", "modified-thompson", "lazy-dp-ts", "dp-se"} <= {
+            row["policy"] for row in rows
+        }
         best = min((row for row in rows if row["exact_noise"]), key=lambda r: r["regret_share"])
         assert [row for row in rows if row["recommended"]] == [best]
         for row in rows:
@@ -147,7 +149,7 @@ def test_plan():
             assert (row["wrong_commitments"] is None) is (row["policy"] != "filtered-thompson")
             assert 0 <= row["regret"]["spread"] <= 2000 * 0.5
             assert row["delta"] == (
-                1e-5 if row["policy"] in ("filtered-thompson", "modified-thompson", "adac-ucb") else 0.0
+                1e-5 if row["policy"] in ("noise-aware", "filtered-thompson", "modified-thompson", "adac-ucb") else 0.0
             )
             assert "epsilon = " in row["guarantee"]
             assert row["exact_noise"] is row["guarantee"].startswith("This protects")

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 from rich.console import Console
 
-from adaprivate import planning, policies, privacy, report
+from adaprivate import environments, policies, privacy, report, simulation
 from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure
 from adaprivate.policies.core.overview import START_HERE, overview
@@ -144,7 +144,7 @@ def test_simulate_prints_conditions():
         "rows"
     ]
     assert rows[0]["enforced"] == rows[0]["assumptions"] == []
-    settings = planning.policy_settings("adaprivate-ts", planning.environments.environment("synthetic"), 300, {})
+    settings = simulation.policy_settings("adaprivate-ts", environments.environment("synthetic"), 300, {})
     assert {key: rows[1][key] for key in ("guarantee", "enforced", "assumptions")} == privacy.stated(settings.guarantee())
     assert privacy.CONDITIONS["public-features"] in rows[1]["assumptions"]
     assert privacy.CONDITIONS["reward-range"] in rows[1]["enforced"]

@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 
 from adaprivate.check import InputError
-from adaprivate.cli.accounting import calibrate, plan
+from adaprivate.cli.accounting import calibrate
 from adaprivate.cli.auditing import audit
 from adaprivate.cli.decision_log import log
 from adaprivate.cli.keeping import backup, export, health, import_, migrate, restore, resume
+from adaprivate.cli.planning import plan
 from adaprivate.cli.published import list_, reproduce
 from adaprivate.cli.serving import keys_app, serve
 from adaprivate.cli.showing import demo, report

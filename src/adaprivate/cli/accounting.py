@@ -1,4 +1,4 @@
-"""Before anyone's data is touched: how much noise, which policy."""
+"""Before anyone's data is touched: how much noise."""
 
 from __future__ import annotations
 
@@ -58,31 +58,3 @@ def calibrate(
     from adaprivate import report
 
     show(report.facts_table("calibration", found.facts()), str(found.guarantee))
-
-
-def plan(
-    arms: Annotated[int, typer.Option(help="How many arms to choose from.")],
-    rounds: Annotated[int, typer.Option(help="How many rounds will be played.")],
-    epsilon: Annotated[list[float], typer.Option(help="The privacy loss to allow; may be given several times.")],
-    delta: Annotated[float, typer.Option(help="The probability of exceeding it.")] = 1e-5,
-    seeds: Annotated[
-        int | None, typer.Option(help="Runs of each policy (default: 4 to 40 by rounds, 20 to 300 if it commits).")
-    ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Threads (default: all cores).")] = None,
-    json: Json = False,
-) -> None:
-    """Which policy, which parameters, what regret: policies on fixed arms compared on simulated public worlds."""
-    from adaprivate import report
-    from adaprivate.planning import plan_arms
-
-    rows = plan_arms(arms, rounds, epsilon, delta, seeds=seeds, jobs=jobs)
-    if json:
-        print_json({"rows": rows})
-        return
-    by_budget = [[row for row in rows if row["epsilon"] == budget] for budget in epsilon]
-    for group in by_budget:
-        show(report.plan_table(group))
-    show("* recommended, = not told apart from it; delta 0 promises more at the same epsilon; wrong: commitments.")
-    show("Regret is simulated on these public worlds, not promised for yours; guarantees hold in any.")
-    for group in by_budget:
-        show(report.plan_advice(group))

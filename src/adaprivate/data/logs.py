@@ -137,9 +137,9 @@ def log(
         if (propensities <= 0).any():
             row = int((propensities <= 0).argmax())
             fault(file, _place(row, of), propensity, float(propensities[row]), "> 0", of=of)
-    offered = _candidates(file, table, candidates, of) if candidates else np.zeros((len(table), 0, 0))
+    offered = candidates_of(file, table, candidates, of) if candidates else np.zeros((len(table), 0, 0))
     chosen, actions = _actions(file, table, action, offered.shape[1] if candidates else None, of)
-    context, names = context_of(file, table, _columns(file, table, features, (action, reward, propensity), user), of)
+    context, names = context_of(file, table, columns_of(file, table, features, (action, reward, propensity), user), of)
     slots = np.zeros(len(table), dtype=np.int64)
     if position is not None:
         slots = np.unique(_numbers(file, table, Column(position, int), of), return_inverse=True)[1]
@@ -179,9 +179,10 @@ def _users(file: File, table: pl.DataFrame, name: str, of: str) -> Integers:
     return (values.rank("dense") - 1).cast(pl.Int64).to_numpy()
 
 
-def _columns(
+def columns_of(
     file: File, table: pl.DataFrame, wanted: Sequence[str], taken: Sequence[str | None], user: str | None
 ) -> list[str]:
+    """The columns that these names, or beginnings of names, stand for."""
     found: list[str] = []
     for beginning in wanted:
         exact = [beginning] if beginning in table.columns else []
@@ -213,7 +214,8 @@ def context_of(file: File, table: pl.DataFrame, columns: Sequence[str], of: str)
     return np.hstack(parts), tuple(names)
 
 
-def _candidates(file: File, table: pl.DataFrame, beginning: str, of: str) -> Floats:
+def candidates_of(file: File, table: pl.DataFrame, beginning: str, of: str) -> Floats:
+    """The features (rows, K, d) in columns BEGINNING_k_j."""
     pattern = re.compile(re.escape(beginning) + r"_?(\d+)_(\d+)")
     places = {(int(m[1]), int(m[2])): m[0] for name in table.columns if (m := pattern.fullmatch(name))}
     if not places:

@@ -148,16 +148,24 @@ def design(offers: Floats, rounds: Integers, catalogue: int | None = None) -> De
     return Design(dimension, mean_count, items, turnover, blocks, tuple(spectrum.tolist()), spread, length, effective)
 
 
-def _gained(start: int, growth: float, variance: float, noise: float, counts: Floats) -> Floats:
-    """The information about an item after so many rounds of it: the sum of b^2 / (v b + noise) over released blocks."""
-    released, total = [0.0], [0.0]
-    limit = float(counts.max(initial=0.0))
+def _gained(start: int, growth: float, variance: float | Floats, noise: float, counts: Floats) -> Floats:
+    """The information about an item after so many rounds of it: the sum of b^2 / (v b + noise) over released blocks.
+
+    ``counts`` (times, kinds of items); ``variance`` one number, or one for each time.
+    """
+    released, total = blocks(start, growth, variance, noise, float(counts.max(initial=0.0)))
+    places = np.searchsorted(released, counts, side="right") - 1
+    return np.take_along_axis(np.broadcast_to(total, (len(counts), len(released))), places, axis=1)
+
+
+def blocks(start: int, growth: float, variance: float | Floats, noise: float, limit: float) -> tuple[Floats, Floats]:
+    """How many rounds of an item are released after each block, until beyond a limit, and what they tell of it."""
+    released, sizes = [0.0], [0.0]
     while released[-1] <= limit:
-        block = max(start, math.ceil((growth - 1) * released[-1]))
-        released.append(released[-1] + block)
-        total.append(total[-1] + block**2 / (variance * block + noise))
-    places = np.searchsorted(np.array(released), counts, side="right") - 1
-    return np.array(total)[places]
+        sizes.append(float(max(start, math.ceil((growth - 1) * released[-1]))))
+        released.append(released[-1] + sizes[-1])
+    told = np.square(sizes) / (np.reshape(variance, (-1, 1)) * np.array(sizes) + noise)
+    return np.array(released), np.cumsum(told, axis=1)
 
 
 @dataclass(frozen=True)
@@ -188,52 +196,85 @@ class Outlook:
         return 2 * q / (1 - q) ** 2
 
 
-def _forecast(information: Floats, scales: Floats, weights: Floats, dt: Floats) -> float:
-    """The mean over time of the square root of the share explained; ``information`` (times, directions)."""
-    known = information * scales
-    share = (known / (1 + known)) @ weights
-    return float(dt @ np.sqrt(np.maximum(share, 0.0)))
+Plan = tuple[str, int, int]
+"""A channel, the rounds that are flipped before it, and the rewards in an item's first block."""
 
 
-def forecasts(seen: Design, outlook: Outlook, precision: float) -> dict[tuple[str, int, int], float]:
-    """The learned share that each plan (channel, flips first, first block) is expected to reach."""
-    T, v, i = outlook.rounds, outlook.reward_variance, outlook.flip_information
-    edges = T * (np.arange(POINTS + 1) / POINTS) ** 2
-    t, dt = (edges[1:] + edges[:-1]) / 2, np.diff(edges) / T
+def midpoints(rounds: float) -> tuple[Floats, Floats]:
+    """Moments at which forecasts look, denser at the start, and the share of all rounds that each stands for."""
+    edges = rounds * (np.arange(POINTS + 1) / POINTS) ** 2
+    return (edges[1:] + edges[:-1]) / 2, np.diff(edges) / rounds
+
+
+def information(
+    seen: Design,
+    outlook: Outlook,
+    plan: Plan,
+    t: Floats,
+    *,
+    variance: Floats | None = None,
+    spectrum: Floats | None = None,
+    continual: float = CONTINUAL,
+) -> Floats:
+    """What a plan has told along every direction of the design after t rounds (times, directions).
+
+    ``variance`` of a reward and ``spectrum`` of the design, at every time, if they are not those foreseen.
+    """
+    channel, n1, start = plan
+    v = np.full((1, 1), outlook.reward_variance) if variance is None else variance[:, None]
+    lam = np.array(seen.spectrum)[None] if spectrum is None else spectrum
+    flipped = lam / (v + outlook.flip_noise)
+    told = np.minimum(t, n1)[:, None] * flipped
+    if channel == "gaussian":
+        noise = continual * outlook.noise_variance * seen.length
+        rows = np.where(t - n1 < outlook.first_batch, 0.0, (t - n1) / 1.05)[:, None] * lam
+        told = told + rows**2 / (v * rows + noise)
+    elif channel == "items" and seen.items < outlook.rounds / 3:
+        counts = np.outer(np.maximum(t - n1, 0.0) / seen.items, _rates(seen))
+        gained = _gained(start, growth_of(start), v, outlook.item_noise, counts).mean(axis=1)
+        told = told + (seen.items * gained)[:, None] * lam
+    elif channel == "items":  # hardly any comes twice: a block for each reward
+        told = t[:, None] * lam / (v + outlook.item_noise)
+    return told
+
+
+def plans(seen: Design, outlook: Outlook) -> list[Plan]:
+    """What may be chosen."""
+    flips = [0]
+    step = outlook.first_batch
+    while step < 0.6 * outlook.rounds:
+        flips.append(step)
+        step *= 2
+    items = [("items", n1, start) for n1 in flips[:4] for start in FIRST_BLOCKS]
+    return [
+        ("flip", outlook.rounds, 1),
+        *(("gaussian", n1, 1) for n1 in flips),
+        *(items if seen.items < outlook.rounds / 3 else [("items", 0, 1)]),
+    ]
+
+
+def explained(seen: Design, outlook: Outlook, precision: float, told: Floats) -> Floats:
+    """The share of the scores' variance that this information (times, directions) explains."""
     lam = np.array(seen.spectrum)
     if seen.blocks:
-        scale = 4 * v
+        scale = 4 * outlook.reward_variance
         variance = scale**2 * (1 / (4 * seen.effective) + 1 / 12)
         scales = variance / (len(lam) * lam)
         weights = np.full(len(lam), 1 / len(lam))
     else:
         scales = np.full(len(lam), 1 / (precision * seen.spread))
         weights = lam / lam.sum()
-    one = i * lam
-    found = {("flip", T, 1): _forecast(np.outer(t, one), scales, weights, dt)}
-    noise = CONTINUAL * outlook.noise_variance * seen.length
-    flips = [0]
-    step = outlook.first_batch
-    while step < 0.6 * T:
-        flips.append(step)
-        step *= 2
-    for n1 in flips:
-        g = np.where(t - n1 < outlook.first_batch, 0.0, (t - n1) / 1.05)
-        rows = np.outer(g, lam)
-        told = np.outer(np.minimum(t, n1), one)
-        found["gaussian", n1, 1] = _forecast(told + rows**2 / (v * rows + noise), scales, weights, dt)
-    if seen.items < T / 3:
-        N = seen.items
-        rates = _rates(seen)
-        for n1 in flips[:4]:
-            told = np.outer(np.minimum(t, n1), one)
-            counts = np.outer(np.maximum(t - n1, 0.0) / N, rates)
-            for start in FIRST_BLOCKS:
-                gained = _gained(start, growth_of(start), v, outlook.item_noise, counts).mean(axis=1)
-                found["items", n1, start] = _forecast(told + np.outer(N * gained, lam), scales, weights, dt)
-    else:  # hardly any comes twice: a block for each reward
-        found["items", 0, 1] = _forecast(np.outer(t, lam / (v + outlook.item_noise)), scales, weights, dt)
-    return found
+    known = told * scales
+    return np.asarray(np.maximum((known / (1 + known)) @ weights, 0.0))
+
+
+def forecasts(seen: Design, outlook: Outlook, precision: float) -> dict[Plan, float]:
+    """The learned share that each plan is expected to reach: the mean over time of the root of the share explained."""
+    t, dt = midpoints(outlook.rounds)
+    return {
+        plan: float(dt @ np.sqrt(explained(seen, outlook, precision, information(seen, outlook, plan, t))))
+        for plan in plans(seen, outlook)
+    }
 
 
 def _rates(seen: Design) -> Floats:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from adaprivate import planning, report
+from adaprivate import report
 from adaprivate.check import InputError
+from adaprivate.planning import arms as planning
 
 
 def row(policy, share, sem, exact, delta=1e-5):

@@ -1,4 +1,4 @@
-"""What privacy will cost, before anyone's data is touched: policies for N arms compared on simulated public worlds."""
+"""Policies for fixed arms, compared on simulated public worlds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from adaprivate.policies.arms.sampling import SamplingSettings
 from adaprivate.policies.core.settings import exact_guarantee
 from adaprivate.simulation import mean_sem, policy_settings, run_all
 
-BUDGETED = ("filtered-thompson", "modified-thompson", "adac-ucb")
+BUDGETED = ("noise-aware", "filtered-thompson", "modified-thompson", "adac-ucb")
 PURE = ("anytime-lazy-ucb", "lazy-dp-ts", "dp-se", "adap-ucb", "adap-klucb")
 COMMITTING = ("filtered-thompson", "dp-se")
 """Policies that may settle on a wrong arm: rare and dear, so that a mean needs more runs."""

@@ -1,0 +1,141 @@
+"""What privacy will cost, before anyone's data is touched: predicted in closed form, confirmed by simulation."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adaprivate import check
+from adaprivate.planning.prediction import Task
+from adaprivate.planning.prospect import Prospect, prospect
+from adaprivate.planning.worlds import SIGNAL, World
+from adaprivate.policies.noise_aware.outlook import Design, design
+
+if TYPE_CHECKING:
+    from adaprivate.data.offers import Offers
+
+__all__ = ["Prospect", "plan"]
+
+EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
+MOST_OFFERS = 480
+"""As many candidates as the policies look at before they choose."""
+
+
+def plan(
+    *,
+    dimension: int | None = None,
+    candidates: int | None = None,
+    arms: int | None = None,
+    rounds: int | None = None,
+    epsilon: float | Sequence[float] = EPSILONS,
+    delta: float = 1e-5,
+    base_rate: float | None = None,
+    best: float | None = None,
+    items: int | None = None,
+    users: int | None = None,
+    visits: float | None = None,
+    unit: str | None = None,
+    counted_visits: int = 10,
+    from_log: str | Path | None = None,
+    action: str | None = None,
+    features: Sequence[str] = (),
+    candidate_columns: str | None = None,
+    user: str | None = None,
+) -> Prospect:
+    """What each epsilon is predicted to cost, which to take and what to run, before anyone's data is touched.
+
+    dimension, candidates, rounds: of the features, on offer each round, and how many. arms: instead of the first two, so
+    many fixed arms without features. items: how many different candidates there are; by default new ones come every round.
+    base_rate: what random play earns, where that is known (else 1/2 is assumed, and the policy is not told). best: what the
+    best candidate on offer earns on average; by default as much as the noise-aware policies expect.
+    users, visits: how many people come, and how often each: then all rewards of any one person are protected, unless the
+    unit is "event"; ``counted_visits`` of each count. delta: the probability of exceeding epsilon.
+
+    from_log: a CSV or parquet file, one decision a row, from which rounds, candidates, dimension and people are taken. Its
+    rewards are never read. action, features, candidate_columns (how columns x_k_j begin) and user name its columns.
+    """
+    log = None
+    if from_log is not None:
+        from adaprivate.data.offers import offers
+
+        log = offers(from_log, action=action, features=features, candidates=candidate_columns, user=user)
+        for name, value in (("arms", arms), ("dimension", dimension), ("candidates", candidates), ("items", items)):
+            check.expect(value is None, name, value, "not to be given with a log, which says it")
+        if log.arms:
+            arms = log.count
+        else:
+            dimension, candidates = log.dimension, log.count
+        rounds = log.rows if rounds is None else rounds
+        users = log.people if users is None else users
+    people, rounds = _people(users, visits, rounds, unit)
+    world, seen = _world(dimension, candidates, arms, items, base_rate, best), None
+    check.whole("rounds", rounds, at_least=4 * world.candidates if world.arms else 20, at_most=10_000_000)
+    if log is not None and not log.arms:
+        seen = _seen(log)
+        world = dataclasses.replace(world, items=max(seen.items, float(world.candidates)))
+    epsilons = list(epsilon) if isinstance(epsilon, Sequence) else [epsilon]
+    check.expect(len(epsilons) > 0, "epsilon", epsilons, "to be non-empty")
+    for budget in epsilons:
+        check.real("epsilon", budget, above=0)
+        check.budget(budget)
+    check.expect(len(set(epsilons)) == len(epsilons), "epsilon", epsilons, "to be all different")
+    check.probability("delta", delta)
+    check.whole("counted_visits", counted_visits, at_least=1, at_most=100)
+    known = base_rate is not None
+    task = Task(world, rounds, float(epsilons[0]), delta, known, people, counted_visits, seen)
+    return prospect(task, epsilons, rates_known=known, source=str(from_log or ""))
+
+
+def _world(
+    dimension: int | None,
+    candidates: int | None,
+    arms: int | None,
+    items: int | None,
+    base_rate: float | None,
+    best: float | None,
+) -> World:
+    if arms is not None:
+        for name, value in (("dimension", dimension), ("candidates", candidates), ("items", items)):
+            check.expect(value is None, name, value, "not to be given with arms")
+        dimension = candidates = items = check.whole("arms", arms, at_least=2, at_most=1_000)
+    dimension = check.whole("dimension", dimension, at_least=1, at_most=4_096)
+    candidates = check.whole("candidates", candidates, at_least=2, at_most=100_000)
+    if items is not None:
+        check.whole("items", items, at_least=candidates)
+    if base_rate is not None:
+        check.real("base_rate", base_rate, at_least=1e-4, at_most=1 - 1e-4)
+    rate = 0.5 if base_rate is None else float(base_rate)
+    count = math.inf if items is None else float(items)
+    found = World(dimension, candidates, count, rate, SIGNAL / math.sqrt(dimension), arms is not None)
+    return found if best is None else found.with_best(best)
+
+
+def _people(users: int | None, visits: float | None, rounds: int | None, unit: str | None) -> tuple[int, int]:
+    """How many are protected (0: single rewards are), and the rounds."""
+    if unit is not None:
+        check.one_of("unit", unit, ("event", "user"))
+        check.expect(unit == "event" or users is not None, "users", users, "to be given for unit=user")
+    if visits is not None:
+        check.real("visits", visits, at_least=1)
+        check.expect(users is not None, "users", users, "to be given with visits")
+    if users is not None:
+        check.whole("users", users, at_least=1)
+        if rounds is None and visits is not None:
+            rounds = round(users * visits)
+    whole: Any = rounds
+    count = check.whole("rounds", whole, at_least=1)
+    if users is not None and visits is not None:
+        fits = abs(users * visits - count) <= 0.01 * count
+        check.expect(fits, "visits", visits, f"== {count / users:.4g}, rounds over users (give two of the three)")
+    return (0 if users is None or unit == "event" else users), count
+
+
+def _seen(log: Offers) -> Design:
+    """What the first offers of a log show the policy."""
+    shown = log.candidates[: max(2, MOST_OFFERS // log.count)]
+    return design(shown.reshape(-1, log.dimension), np.repeat(np.arange(len(shown)), log.count))

@@ -1,0 +1,212 @@
+"""A plan for people: a table, advice in words, and a picture."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adaprivate import check
+from adaprivate.planning.confirmed import error_of
+from adaprivate.planning.prospect import FREE, OCTAVES, OURS, PLAIN, WORTH
+
+if TYPE_CHECKING:
+    from adaprivate.planning.prospect import Prospect
+
+WIDTH = 120
+
+
+def _percent(value: float | None, error: float | None = None) -> str:
+    if value is None:
+        return "-"
+    return f"{100 * value:.0f}" + (f" ± {100 * error:.0f}" if error is not None else "") + " %"
+
+
+def _rounds(value: float | None) -> str:
+    if value is None:
+        return "-"
+    digits = max(0, math.floor(math.log10(max(value, 1))) - 1)
+    return f"{round(value, -digits):,.0f}"
+
+
+def _channel(row: dict[str, Any]) -> tuple[str, str]:
+    """How rewards leave, and in which batches, in words."""
+    if row["channel"] == "flip":
+        return "flip", "each at once"
+    first = f", {row['flips_first']:,} flips first" if row["flips_first"] else ""
+    if row["channel"] == "items":
+        return "items" + first, f"blocks of {row['batch_size']}"
+    return "gaussian" + first, f"{row['batch_size']}, x 1.1"
+
+
+def assumed(plan: Prospect) -> str:
+    """The world that the plan assumes, in words."""
+    world, task = plan.task.world, plan.task
+    kinds = "the same every round" if world.fixed else "new ones every round"
+    if math.isfinite(world.items) and not world.fixed:
+        kinds = f"of {world.items:,.0f}"
+    what = (
+        f"{world.candidates} arms"
+        if world.arms
+        else f"{world.candidates} candidates ({kinds}), {world.dimension} dimensions"
+    )
+    people = f" by {task.people:,} people" if task.people else ""
+    log = f" From public columns of {plan.source}; no reward was read." if plan.source else ""
+    known = "" if plan.rates_known else " (--base-rate says otherwise)"
+    return (
+        f"{what}, {task.rounds:,} rounds{people}.{log} Assumed, not known: random play earns {world.base_rate:.3g}{known}, "
+        f"the best candidate on offer {world.best:.3g} on average (--best changes it)."
+    )
+
+
+def table(plan: Prospect) -> Any:
+    """One line for each epsilon, and what stands beside it for comparison."""
+    from rich.table import Table
+
+    found = Table(title=f"What privacy costs ({plan.unit} level)", title_justify="left")
+    headings = ["policy", "epsilon", "learned share"] + (["simulated"] if plan.seeds else [])
+    headings += ["lost*", "channel", "batches", "half learned", "80 %"]
+    for heading in headings:
+        found.add_column(heading, justify="left" if heading in ("policy", "channel", "batches") else "right", no_wrap=True)
+
+    def beside(name: str, epsilon: float | None, share: float | None, curve: Any = None) -> None:
+        simulated = [_percent(*plan.measured.get((name, epsilon), (None, None)))] if plan.seeds else []
+        until = [_rounds(curve.until(level)) for level in (0.5, 0.8)] if curve else ["", ""]
+        found.add_row(name, "none" if epsilon is None else f"{epsilon:g}", _percent(share), *simulated, "", "", "", *until)
+
+    for row in plan.rows:
+        simulated = [_percent(row["measured_share"], row["measured_sem"])] if plan.seeds else []
+        found.add_row(
+            row["policy"] + (" <" if row is plan.advised else "") + ("" if row["confirmed"] else " ?"),
+            f"{row['epsilon']:g}",
+            _percent(row["learned_share"], row["error"]),
+            *simulated,
+            f"{row['lost_per_1000']:.3g}",
+            *_channel(row),
+            _rounds(row["rounds_to_half"]),
+            _rounds(row["rounds_to_80"]),
+        )
+    found.add_section()
+    for row in plan.rows:
+        if row["rr_linucb_share"] is not None or (PLAIN, row["epsilon"]) in plan.measured:
+            beside(PLAIN, row["epsilon"], row["rr_linucb_share"])
+    beside(FREE, None, plan.without_privacy.mean, plan.without_privacy)
+    found.add_row("random", "none", "0 %", *([""] if plan.seeds else []), *[""] * 5)
+    return found
+
+
+def advice(plan: Prospect) -> list[str]:
+    """What to run, and why; then what would change the answer."""
+    row, knee = plan.advised, plan.knee
+    points = f"{100 * WORTH:.0f} points of learned share"
+    if knee is None and max(plan.curve) < 0.5:
+        why = "No knee: little is learned at any epsilon here; more rounds or fewer dimensions help (below)."
+    elif knee is None:
+        why = f"No knee: twice the epsilon gains {points} or more up to {OCTAVES[-1]:g}."
+    elif knee <= OCTAVES[0]:
+        why = f"The knee is at epsilon {OCTAVES[0]:g} or below: twice as much gains less than {points}."
+    else:
+        why = f"The knee is at epsilon {knee:.2g}: from there on twice as much gains less than {points}."
+    below = knee is not None and row["epsilon"] < 0.99 * knee
+    place = "the largest asked for" + (", though below it" if below else "")
+    if knee is not None and not below:
+        place = "the least asked for that is not below it"
+    lines = [f"{why} Take epsilon {row['epsilon']:g}, {place}: {OURS}, {plan.unit} level, {_channel(row)[0]}. To run it:"]
+    lines += ["  " + line for line in commands(plan)]
+    lines.append("It finds channel and batches by itself, from the first candidates it is offered.")
+    if plan.rates_known:
+        lines[-1] += " Where only clicks are reported, add missing=0.0."
+    lines.append("What would change the answer (learned share at that epsilon):")
+    for change in plan.changes:
+        lines.append(
+            f"  {change['change']}: {_percent(change['learned_share'])} ({100 * change['difference']:+.0f} points)"
+        )
+    unsure: list[str] = next((row["outside"] for row in plan.rows if row["outside"]), [])
+    if unsure:
+        lines.append(
+            f"? Not confirmed by simulation there: {'; '.join(unsure)}. --simulate looks, and docs/planning.md says more."
+        )
+    lines.append(
+        "* reward per 1,000 rounds, beside tuned-linucb. Learned share: 0 % random play, 100 % the best candidate in every "
+        "round. Rewards are predicted in the world assumed, not promised for yours; guarantees hold in any."
+    )
+    return lines
+
+
+def commands(plan: Prospect) -> list[str]:
+    """The advised policy: in Python, in simulation, and for the service."""
+    options, world = plan.options, plan.task.world
+    words = ", ".join(f"{key}={value!r}" for key, value in options.items())
+    values = world.options()
+    values |= {key: options[key] for key in ("base_rate", "unit", "counted_visits") if key in options}
+    if plan.task.people:
+        values["people"] = plan.task.people
+    flags = " ".join(f"--option {key}={value}" for key, value in values.items())
+    body: dict[str, Any] = {"name": "my-bandit", "policy": OURS}
+    body |= {key: value for key, value in options.items() if key != "counted_visits"}
+    if "counted_visits" in options:
+        body["options"] = {"counted_visits": options["counted_visits"]}
+    budget = f"--epsilon {options['epsilon']:g} --delta {options['delta']:g} --rounds {options['rounds']}"
+    return [
+        f'ap.policy("{OURS}", {words}, source=ap.mechanisms.Secure())',
+        f"adaprivate simulate --policy {OURS} --policy {PLAIN} {budget} {flags}",
+        f"POST /bandits {json.dumps(body)}",
+    ]
+
+
+def text(plan: Prospect) -> str:
+    """All of it."""
+    from rich.console import Console
+
+    stream = io.StringIO()
+    console = Console(file=stream, width=WIDTH, highlight=False)
+    console.print(table(plan))
+    return "\n".join([stream.getvalue().rstrip(), *notes(plan)])
+
+
+def notes(plan: Prospect) -> list[str]:
+    """What stands below the table."""
+    return [assumed(plan), *advice(plan)]
+
+
+def draw(plan: Prospect, path: Path) -> Path:
+    """The picture, into this file, or as plan.svg into this folder."""
+    from matplotlib.figure import Figure
+
+    if path.suffix.lower() not in (".png", ".svg"):
+        check.expect(path.suffix == "", "out", str(path), "to end in .png or .svg, or to be a folder")
+        path.mkdir(parents=True, exist_ok=True)
+        path = path / "plan.svg"
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    asked = {row["epsilon"]: row["learned_share"] for row in plan.rows}
+    points = sorted({**dict(zip(OCTAVES.tolist(), plan.curve, strict=True)), **asked}.items())
+    epsilons, shares = np.array(points).T
+    errors = np.array([error_of(share) for share in shares])
+    axes.fill_between(epsilons, 100 * (shares - errors), 100 * (shares + errors), alpha=0.2, color="tab:blue", lw=0)
+    axes.plot(epsilons, 100 * shares, color="tab:blue", label=f"{OURS}, predicted")
+    axes.plot(list(asked), [100 * share for share in asked.values()], "o", color="tab:blue")
+    plain = [(row["epsilon"], 100 * row["rr_linucb_share"]) for row in plan.rows if row["rr_linucb_share"] is not None]
+    if plain:
+        axes.plot(*zip(*plain, strict=True), "s--", color="tab:orange", label=f"{PLAIN}, predicted")
+    axes.axhline(100 * plan.without_privacy.mean, color="tab:gray", ls=":", label=f"{FREE}, no privacy")
+    for name, colour in ((OURS, "tab:blue"), (PLAIN, "tab:orange")):
+        found = [(epsilon, *share) for (policy, epsilon), share in plan.measured.items() if policy == name]
+        if found:
+            at, means, sems = zip(*found, strict=True)
+            bands = [200 * (sem or 0.0) for sem in sems]
+            axes.errorbar(
+                at, [100 * mean for mean in means], bands, fmt="x", color=colour, capsize=3, label=f"{name}, simulated"
+            )
+    if plan.knee is not None:
+        axes.axvline(plan.knee, color="tab:red", lw=1)
+        axes.annotate(f"knee {plan.knee:.2g}", (plan.knee, 3), xytext=(4, 0), textcoords="offset points", color="tab:red")
+    axes.set(xscale="log", xlabel=f"epsilon ({plan.unit} level)", ylabel="learned share, %", ylim=(0, 102))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.legend(fontsize=8)
+    figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
+    return path

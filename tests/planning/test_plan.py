@@ -1,0 +1,234 @@
+"""Plans as users meet them: rows, the knee, advice that can be copied, logs whose rewards nobody reads."""
+
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+
+import adaprivate as ap
+from adaprivate.check import InputError
+from adaprivate.data.offers import offers
+from adaprivate.planning import Prospect
+from adaprivate.planning.prospect import OCTAVES
+from adaprivate.service.bandit import BanditSpec
+
+
+@pytest.fixture(scope="module")
+def usual():
+    return ap.plan(dimension=8, candidates=4, rounds=5_000, base_rate=0.1, epsilon=(0.1, 1, 5))
+
+
+def test_rows_say_what_each_epsilon_costs(usual):
+    assert [row["epsilon"] for row in usual.rows] == [0.1, 1, 5]
+    shares = [row["learned_share"] for row in usual.rows]
+    assert shares == sorted(shares)
+    world, without = usual.task.world, usual.without_privacy.mean
+    for row in usual.rows:
+        assert row["policy"] == "noise-aware"
+        assert row["unit"] == "event"
+        assert row["lost_per_1000"] == pytest.approx(1000 * (without - row["learned_share"]) * world.gain)
+        assert row["reward"] == pytest.approx(0.1 + row["learned_share"] * (world.best - 0.1))
+        assert row["confirmed"]
+    assert usual.rows[2]["rounds_to_half"] < usual.rows[2]["rounds_to_80"] < 5_000
+    changes = {row["change"]: row["difference"] for row in usual.changes}
+    assert changes["twice the rounds"] > 0 > changes["half the rounds"]
+    assert changes["people who come 10 times each protected, not single rewards"] < 0
+    assert changes["half the dimensions, that say as much"] > 0
+
+
+def curved(shares, epsilons=(0.1, 1.0, 5.0)):
+    plan = ap.plan(dimension=8, candidates=4, rounds=5_000, epsilon=epsilons)
+    plan.__dict__["curve"] = shares
+    return plan
+
+
+def test_the_knee_is_where_doubling_stops_to_pay():
+    gains = [0.2, 0.2, 0.1, 0.05, 0.01, 0.01, 0.0]
+    plan = curved([0.2, *(0.2 + np.cumsum(gains)).tolist()])
+    assert plan.knee == pytest.approx(OCTAVES[3] * 2**0.5)
+    assert plan.advised["epsilon"] == 5.0
+    assert curved(plan.curve, (0.1, 1.2)).advised["epsilon"] == 1.2
+    assert curved([0.9] * 8).knee == OCTAVES[0]
+    assert curved([0.01] * 8).knee is None
+    assert "little is learned at any epsilon" in str(curved([0.01] * 8))
+    steep = curved((0.1 * np.arange(8)).tolist())
+    assert steep.knee is None
+    assert steep.advised["epsilon"] == 5.0
+
+
+def test_what_is_advised_can_be_copied(usual):
+    lines = [line.strip() for line in str(usual).splitlines()]
+    made = next(line for line in lines if line.startswith("ap.policy("))
+    policy = eval(made, {"ap": ap})
+    assert policy.settings.base_rate == 0.1
+    assert policy.settings.epsilon == usual.advised["epsilon"]
+    body = json.loads(next(line for line in lines if line.startswith("POST /bandits ")).removeprefix("POST /bandits "))
+    assert BanditSpec(**body).policy == "noise-aware"
+    people = ap.plan(dimension=4, candidates=3, users=300, visits=5, epsilon=2.0)
+    lines = [line.strip() for line in str(people).splitlines()]
+    policy = eval(next(line for line in lines if line.startswith("ap.policy(")), {"ap": ap})
+    assert policy.settings.unit == "user"
+    assert "any one person" in str(policy.guarantee)
+    body = json.loads(next(line for line in lines if line.startswith("POST /bandits ")).removeprefix("POST /bandits "))
+    assert BanditSpec(**body).options == {"counted_visits": 10}
+
+
+def test_the_assumed_world_is_printed_and_can_be_changed(usual):
+    assert f"the best candidate on offer {usual.task.world.best:.3g} on average (--best changes it)" in str(usual)
+    told = ap.plan(dimension=8, candidates=4, rounds=5_000, base_rate=0.1, best=0.3, epsilon=1.0)
+    assert told.task.world.best == pytest.approx(0.3)
+    assert told.rows[0]["learned_share"] > usual.rows[1]["learned_share"]
+    unknown = ap.plan(dimension=8, candidates=4, rounds=5_000, epsilon=1.0)
+    assert "random play earns 0.5 (--base-rate says otherwise)" in str(unknown)
+    assert "base_rate" not in unknown.options
+
+
+def test_a_plan_is_drawn(usual, tmp_path):
+    for name in ("plan.png", "plan.svg"):
+        path = usual.plot(tmp_path / name)
+        assert path.stat().st_size > 2_000
+    assert f"knee {usual.knee:.2g}" in (tmp_path / "plan.svg").read_text() or "<svg" in (tmp_path / "plan.svg").read_text()
+    assert usual.plot(tmp_path / "folder").name == "plan.svg"
+    with pytest.raises(InputError, match=r"to end in \.png or \.svg"):
+        usual.plot(tmp_path / "plan.bmp")
+
+
+def test_a_plan_takes_no_compiler_no_plots_and_no_time():
+    """Measured in processor time; ten times what it takes."""
+    code = """
+import sys, time
+import adaprivate as ap
+import numpy, scipy.optimize, scipy.special, rich.table
+started = time.process_time()
+str(ap.plan(dimension=20, candidates=5, rounds=10_000, base_rate=0.03, epsilon=(0.1, 1, 5)))
+assert not {"numba", "matplotlib", "polars", "adaprivate.simulation"} & set(sys.modules), sys.modules.keys()
+print(time.process_time() - started)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dimension": 3, "candidates": 2}, "Expected rounds=None to be a whole number."),
+        ({"candidates": 2, "rounds": 100}, "Expected dimension=None to be a whole number."),
+        ({"arms": 3, "dimension": 3, "rounds": 100}, "Expected dimension=3 not to be given with arms."),
+        ({"arms": 3, "rounds": 100, "epsilon": ()}, "Expected epsilon=[] to be non-empty."),
+        ({"arms": 3, "rounds": 100, "base_rate": 0.2, "best": 0.1}, "Expected best=0.1 > 0.2 and < 1."),
+        ({"arms": 3, "rounds": 100, "visits": 3}, "Expected users=None to be given with visits."),
+        ({"arms": 3, "rounds": 100, "unit": "user"}, "Expected users=None to be given for unit=user."),
+        ({"arms": 3, "rounds": 100, "users": 10, "visits": 3}, "Expected visits=3 == 10, rounds over users"),
+        ({"dimension": 3, "candidates": 5, "items": 4, "rounds": 100}, "Expected items=4 >= 5."),
+    ],
+)
+def test_mistakes(options, message):
+    with pytest.raises(InputError) as raised:
+        ap.plan(**{"epsilon": 1.0, **options})
+    assert str(raised.value).startswith(message)
+
+
+# --- logs -------------------------------------------------------------------------------------------------------------
+
+
+def logged(rows=400, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((rows, 3, 4))
+    features = {f"x_{k}_{j}": x[:, k, j] for k in range(3) for j in range(4)}
+    columns = {"action": rng.integers(3, size=rows), "user": rng.integers(50, size=rows), "hour": rng.random(rows)}
+    return pl.DataFrame({"reward": rng.random(rows), **columns, **features})
+
+
+def as_csv(table, path):
+    """With rewards that are no text at all."""
+    lines = table.drop("reward").write_csv().splitlines()
+    path.write_bytes(
+        b"\n".join(b'"\xff\xfe, poison",' + line.encode() for line in lines).replace(b'"\xff\xfe, poison"', b"reward", 1)
+    )
+    return path
+
+
+def as_parquet(table, path):
+    """With every byte of the rewards' pages overwritten: whoever reads them fails."""
+    table.write_parquet(path, compression="uncompressed", statistics=False)
+    content = bytearray(path.read_bytes())
+    end = content.index(table["reward"].to_numpy()[:4].tobytes()) + 8 * len(table)
+    content[4:end] = b"\xff" * (end - 4)  # the first column, behind four letters
+    path.write_bytes(content)
+    with pytest.raises((pl.exceptions.PolarsError, OSError)):
+        pl.read_parquet(path, columns=["reward"])
+    return path
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "absent"])
+def test_a_log_is_planned_from_without_its_rewards(tmp_path, kind):
+    table = logged()
+    path = tmp_path / ("log.parquet" if kind == "parquet" else "log.csv")
+    if kind == "absent":
+        table.drop("reward").write_csv(path)
+    else:
+        {"csv": as_csv, "parquet": as_parquet}[kind](table, path)
+    plan = ap.plan(from_log=path, candidate_columns="x", epsilon=(1.0, 5.0))
+    task = plan.task
+    assert (task.rounds, task.world.candidates, task.world.dimension, task.people) == (400, 3, 4, 50)
+    assert plan.unit == "user"
+    assert "no reward was read" in str(plan)
+    assert not plan.rows[0]["confirmed"]
+    assert any("features of a log" in reason for reason in plan.rows[0]["outside"])
+    arms = ap.plan(from_log=path, unit="event", epsilon=1.0)
+    assert arms.task.world.arms
+    assert arms.task.world.candidates == 3
+    classes = ap.plan(from_log=path, unit="event", features=["hour"], epsilon=1.0)
+    assert classes.task.seen.blocks
+    assert classes.task.world.dimension == 3 * 2
+    with pytest.raises(InputError, match="class x context"):
+        classes.simulate(2)
+
+
+def test_the_same_log_with_other_rewards_makes_the_same_plan(tmp_path):
+    table = logged()
+    said = []
+    for rewards in (np.zeros(400), np.ones(400)):
+        path = tmp_path / "log.csv"
+        table.with_columns(reward=pl.Series(rewards)).write_csv(path)
+        said.append(json.dumps(ap.plan(from_log=path, candidate_columns="x", epsilon=(1.0, 5.0)).to_dict()))
+    assert said[0] == said[1]
+
+
+def test_rewards_cannot_be_asked_for(tmp_path):
+    path = tmp_path / "log.csv"
+    logged().with_columns(click=pl.lit(1)).write_csv(path)
+    for options in ({"features": ["reward"]}, {"action": "click"}, {"user": "reward"}, {"candidates": "reward"}):
+        with pytest.raises(InputError, match="rewards are not read"):
+            offers(path, **options)
+    seen = offers(path, features=["h"])
+    assert seen.dimension == 3 * 2
+    with pytest.raises(InputError, match="to name this column"):
+        offers(path, features=["re"])
+    with pytest.raises(InputError, match="column wish"):
+        offers(path, action="wish")
+    with pytest.raises(InputError, match=r"to be a file\.$"):
+        offers(tmp_path / "nowhere.csv")
+
+
+def test_a_log_of_nothing_is_refused(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("action,reward\n")
+    with pytest.raises(InputError, match="the log holds no rows"):
+        offers(path)
+    path.write_text("action,reward\n1,1\n1,0\n")
+    with pytest.raises(InputError, match="different actions, two or more"):
+        offers(path)
+
+
+def test_a_prospect_is_whole_as_values(usual):
+    assert isinstance(usual, Prospect)
+    found = json.loads(json.dumps(usual.to_dict(), allow_nan=False))
+    assert set(found) == {"rows", "comparison", "assumed", "knee", "advised", "changes", "seeds"}
+    assert {row["policy"] for row in found["comparison"]} == {"random", "rr-linucb", "tuned-linucb"}
+    assert found["assumed"]["best"] == pytest.approx(usual.task.world.best)
+    assert math.isclose(found["advised"]["epsilon"], usual.advised["epsilon"])
