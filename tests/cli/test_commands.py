@@ -161,9 +161,25 @@ def test_plan():
     assert filtered["parameters"]["prepulls"] >= 1
     text = run("plan", "--arms", "3", "--rounds", "500", "--epsilon", "2", "--seeds", "2").stdout
     assert "take " in text
-    assert "simulation only" in text
+    assert "simulation" in text
     assert "% wrong" in text
     assert "public worlds" in text
+
+
+def test_plan_of_features(tmp_path):
+    options = ("plan", "--dimension", "4", "--candidates", "3", "--rounds", "300", "--base-rate", "0.2")
+    found = document(*options, "--epsilon", "0.5", "1", "5")
+    assert [row["epsilon"] for row in found["rows"]] == [0.5, 1.0, 5.0]
+    assert [row["epsilon"] for row in document(*options, "--epsilon", "0.5", "--epsilon", "1")["rows"]] == [0.5, 1.0]
+    code, out, said = called(*options, "--epsilon", "1", "5", "--simulate", "--seeds", "2", "--out", str(tmp_path))
+    assert code == 0, said
+    for part in ("learned share", "simulated", "knee", "ap.policy(", "POST /bandits", "twice the rounds", "rr-linucb"):
+        assert part in out
+    assert (tmp_path / "plan.svg").is_file()
+    line = next(line.strip() for line in out.splitlines() if line.strip().startswith("adaprivate simulate "))
+    rows = document(*line.split()[1:], "--seeds", "2")["rows"]
+    assert {row["policy"] for row in rows} == {"noise-aware", "rr-linucb"}
+    assert rows[0]["base_rate"] == 0.2
 
 
 def test_data_check(tmp_path):
@@ -261,6 +277,11 @@ MISTAKES = [
         "Expected epsilon=0.1 not to be given with eta=2.",
     ),
     (("plan", "--arms", "9", "--rounds", "50"), "Missing option '--epsilon'"),
+    (("plan", "--dimension", "9", "--rounds", "50", "--epsilon", "1"), "Expected candidates=None to be a whole number."),
+    (
+        ("plan", "--dimension", "9", "--candidates", "2", "--rounds", "50", "--epsilon", "1", "--seeds", "3"),
+        "Expected seeds=3 to be given with simulate, or with arms.",
+    ),
     (("reproduce", "table1", "--seeds", "0"), "Expected seeds=0 >= 1."),
     (("reproduce", "claims", "--out", "/proc/nowhere"), "/proc/nowhere"),
     (("reproduce", "table1", "--only", "TS"), "Expected only=['TS'] not to be given"),

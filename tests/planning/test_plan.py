@@ -124,6 +124,7 @@ print(time.process_time() - started)
         ({"arms": 3, "rounds": 100, "unit": "user"}, "Expected users=None to be given for unit=user."),
         ({"arms": 3, "rounds": 100, "users": 10, "visits": 3}, "Expected visits=3 == 10, rounds over users"),
         ({"dimension": 3, "candidates": 5, "items": 4, "rounds": 100}, "Expected items=4 >= 5."),
+        ({"arms": 3, "users": 10, "visits": 9, "returning": "never"}, "Expected returning='never' in {evenly, zipf}."),
     ],
 )
 def test_mistakes(options, message):
@@ -179,6 +180,9 @@ def test_a_log_is_planned_from_without_its_rewards(tmp_path, kind):
     assert "no reward was read" in str(plan)
     assert not plan.rows[0]["confirmed"]
     assert any("features of a log" in reason for reason in plan.rows[0]["outside"])
+    assert math.fsum(people * times for people, times in task.often) == 400
+    with pytest.raises(InputError, match="people of a log"):
+        plan.simulate(2)
     arms = ap.plan(from_log=path, unit="event", epsilon=1.0)
     assert arms.task.world.arms
     assert arms.task.world.candidates == 3

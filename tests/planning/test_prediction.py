@@ -86,6 +86,15 @@ def test_information_of_a_ledger_of_people_is_that_of_single_rewards_where_nobod
     assert told == pytest.approx(np.broadcast_to(rows**2 / (0.25 * rows + 2.7 * noise), told.shape), rel=1e-4)
 
 
+def test_people_who_come_unevenly_tell_less():
+    even = Task(USUAL, 8_000, 0.5, people=800)
+    alike = dataclasses.replace(even, often=((500.0, 3.0), (300.0, 3.0)))
+    zipf = dataclasses.replace(even, often=tuple((1.0, 1 / k) for k in range(1, 801)))
+    assert predicted(alike).mean == pytest.approx(predicted(even).mean)
+    assert predicted(zipf).mean < predicted(even).mean - 0.05
+    assert predicted(dataclasses.replace(zipf, rounds=16_000)).mean > predicted(zipf).mean
+
+
 def test_without_noise_all_policies_are_predicted_alike():
     task = Task(USUAL, 10_000, 25.0)
     assert predicted(task).mean == pytest.approx(predicted(task, "tuned-linucb").mean, abs=1e-3)
@@ -148,6 +157,7 @@ def test_predictions_are_near_to_simulation_and_others_would_not_be(task, seeds)
         ({"world": World(5, 4, 10, 0.5, 0.9)}, "fewer than 30 items"),
         ({"world": World(45, 4, math.inf, 0.5, 0.3)}, "fewer than 100 rounds for each dimension"),
         ({"world": ARMS, "people": 400}, "people among fixed candidates"),
+        ({"people": 400, "often": ((400.0, 1.0),)}, "people do not come evenly"),
     ],
 )
 def test_what_was_not_confirmed_says_so(change, words):

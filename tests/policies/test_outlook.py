@@ -551,22 +551,22 @@ def test_more_candidates_than_can_be_kept_are_no_obstacle():
 def test_planning_for_a_million_rounds_is_little_work(monkeypatch):
     """One fit of few batches, some dozen forecasts of a few dozen releases each: whatever the rounds."""
     fits, forecast, releases = [], [], []
-    fit, share, searched = Informative.__init__, rules._forecast, np.searchsorted
+    fit, share, searched = Informative.__init__, rules.explained, np.searchsorted
 
     def fitted(self, steps, *args, **options):
         fits.extend([steps] * (steps > 3))  # less is tried on every strategy when settings are checked
         fit(self, steps, *args, **options)
 
-    def foreseen(information, *args):
-        forecast.append(information.size)
-        return share(information, *args)
+    def foreseen(seen, outlook, precision, told):
+        forecast.append(told.size)
+        return share(seen, outlook, precision, told)
 
     def found(released, *args, **options):
         releases.append(len(released))
         return searched(released, *args, **options)
 
     monkeypatch.setattr(Informative, "__init__", fitted)
-    monkeypatch.setattr(rules, "_forecast", foreseen)
+    monkeypatch.setattr(rules, "explained", foreseen)
     settings = policies.settings("noise-aware", {"dimension": 8, "rounds": 10**6, "epsilon": 0.3})
     learner = settings.learner()
     groups = catalogued(settings.scouted, 5, 8, 40)

@@ -35,6 +35,7 @@ def plan(
         int | None, typer.Option(help="How many people come: all of a person's rewards are protected.")
     ] = None,
     visits: Annotated[float | None, typer.Option(help="How often each of them comes.")] = None,
+    returning: Annotated[str, typer.Option(help="How: evenly, or zipf (the k-th in proportion to 1/k).")] = "evenly",
     unit: Annotated[str | None, typer.Option(help="event or user (default: user where there are users).")] = None,
     counted_visits: Annotated[int, typer.Option(help="Of each person so many visits count (unit user).")] = 10,
     delta: Annotated[float, typer.Option(help="The probability of exceeding epsilon.")] = 1e-5,
@@ -83,6 +84,7 @@ def plan(
         items=items,
         users=users,
         visits=visits,
+        returning=returning,
         unit=unit,
         counted_visits=counted_visits,
         from_log=from_log,

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from adaprivate.check import Floats, InputError
+from adaprivate.check import Floats, InputError, Integers
 from adaprivate.data.logs import OPEN_BANDIT, USERS, candidates_of, columns_of, context_of
 from adaprivate.data.reading import File, fault
 
@@ -33,7 +33,8 @@ class Offers:
     rows: int
     candidates: Floats
     arms: bool
-    people: int | None
+    visits: Integers | None = None
+    """How often each person came; None where the log does not tell people apart."""
 
     @property
     def count(self) -> int:
@@ -79,20 +80,20 @@ def offers(
         fault(file, 2, names[0] if names else None, "", "to be there: the log holds no rows")
     first = _collected(file, table.select(context or beginnings).head(LOOKED_AT))
     first = first.select(_numeric(first[name]) for name in first.columns)
-    people = None if user is None else public[user].n_unique()
+    visits = None if user is None else public[user].value_counts()["count"].cast(pl.Int64).to_numpy()
     if candidates is not None:
-        return Offers(len(public), _scaled(candidates_of(file, first, candidates, of)), False, people)
+        return Offers(len(public), _scaled(candidates_of(file, first, candidates, of)), False, visits)
     count = public[action].n_unique()
     if count < 2:
         fault(file, None, action, count, "different actions, two or more")
     if not context:
-        return Offers(len(public), np.eye(count)[None], True, people)
+        return Offers(len(public), np.eye(count)[None], True, visits)
     values = np.hstack([context_of(file, first, context, of)[0], np.ones((len(first), 1))])
     values = values[: max(2, MOST_NUMBERS // (count * count * values.shape[1]))]
     blocks = np.zeros((len(values), count, count * values.shape[1]))
     for k in range(count):
         blocks[:, k, k * values.shape[1] : (k + 1) * values.shape[1]] = values
-    return Offers(len(public), _scaled(blocks), False, people)
+    return Offers(len(public), _scaled(blocks), False, visits)
 
 
 def _lazy(file: File) -> tuple[pl.LazyFrame, str]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adaprivate import check
+from adaprivate.check import Floats, Integers
 from adaprivate.planning.prediction import Task
 from adaprivate.planning.prospect import Prospect, prospect
 from adaprivate.planning.worlds import SIGNAL, World
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["Prospect", "plan"]
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
+RETURNING = ("evenly", "zipf")
+GROUPS = 24
+"""So many groups of people, by how often they come."""
 MOST_OFFERS = 480
 """As many candidates as the policies look at before they choose."""
 
@@ -39,6 +44,7 @@ def plan(
     items: int | None = None,
     users: int | None = None,
     visits: float | None = None,
+    returning: str = "evenly",
     unit: str | None = None,
     counted_visits: int = 10,
     from_log: str | Path | None = None,
@@ -54,12 +60,13 @@ def plan(
     base_rate: what random play earns, where that is known (else 1/2 is assumed, and the policy is not told). best: what the
     best candidate on offer earns on average; by default as much as the noise-aware policies expect.
     users, visits: how many people come, and how often each: then all rewards of any one person are protected, unless the
-    unit is "event"; ``counted_visits`` of each count. delta: the probability of exceeding epsilon.
+    unit is "event"; ``counted_visits`` of each count. returning: "evenly", or "zipf", the k-th in proportion to 1/k.
+    delta: the probability of exceeding epsilon.
 
     from_log: a CSV or parquet file, one decision a row, from which rounds, candidates, dimension and people are taken. Its
     rewards are never read. action, features, candidate_columns (how columns x_k_j begin) and user name its columns.
     """
-    log = None
+    log, counts = None, None
     if from_log is not None:
         from adaprivate.data.offers import offers
 
@@ -71,7 +78,8 @@ def plan(
         else:
             dimension, candidates = log.dimension, log.count
         rounds = log.rows if rounds is None else rounds
-        users = log.people if users is None else users
+        if log.visits is not None and users is None:
+            users, counts = len(log.visits), log.visits
     people, rounds = _people(users, visits, rounds, unit)
     world, seen = _world(dimension, candidates, arms, items, base_rate, best), None
     check.whole("rounds", rounds, at_least=4 * world.candidates if world.arms else 20, at_most=10_000_000)
@@ -86,8 +94,12 @@ def plan(
     check.expect(len(set(epsilons)) == len(epsilons), "epsilon", epsilons, "to be all different")
     check.probability("delta", delta)
     check.whole("counted_visits", counted_visits, at_least=1, at_most=100)
+    check.one_of("returning", returning, RETURNING)
+    often: tuple[tuple[float, float], ...] = ()
+    if people and (counts is not None or returning == "zipf"):
+        often = _often(1 / np.arange(1.0, people + 1) if counts is None else counts)
     known = base_rate is not None
-    task = Task(world, rounds, float(epsilons[0]), delta, known, people, counted_visits, seen)
+    task = Task(world, rounds, float(epsilons[0]), delta, known, people, counted_visits, often, seen)
     return prospect(task, epsilons, rates_known=known, source=str(from_log or ""))
 
 
@@ -133,6 +145,13 @@ def _people(users: int | None, visits: float | None, rounds: int | None, unit: s
         fits = abs(users * visits - count) <= 0.01 * count
         check.expect(fits, "visits", visits, f"== {count / users:.4g}, rounds over users (give two of the three)")
     return (0 if users is None or unit == "event" else users), count
+
+
+def _often(counts: Floats | Integers) -> tuple[tuple[float, float], ...]:
+    """People in groups of those who come about as often, and how often they do."""
+    ordered = np.sort(counts)[::-1]
+    ends = np.unique(np.concatenate([[0], np.geomspace(1, len(ordered), GROUPS).astype(np.int64)]))
+    return tuple((float(b - a), float(ordered[a:b].mean())) for a, b in pairwise(ends.tolist()))
 
 
 def _seen(log: Offers) -> Design:

@@ -35,6 +35,8 @@ def outside(task: Task) -> list[str]:
     ]
     if task.people and not VISITS[0] <= task.rounds / task.people <= VISITS[1]:
         found.append(f"people come {task.rounds / task.people:.3g} times, not {VISITS[0]:g} to {VISITS[1]:g}")
+    if task.people and task.often:
+        found.append("people do not come evenly")
     if task.people and world.fixed:
         found.append("people among fixed candidates")
     if task.design is not None:

@@ -57,6 +57,8 @@ class Task:
     told_rate: bool = False
     people: int = 0
     counted_visits: int = 10
+    often: tuple[tuple[float, float], ...] = ()
+    """How many people come how often, relative to others, where they do not come evenly."""
     design: Design | None = None
     """What offers look like, where a log shows it."""
 
@@ -69,6 +71,11 @@ class Task:
         turnover = 0.0 if world.fixed else 1 - world.candidates / world.items
         effective = float(min(d, world.candidates - 1)) if world.fixed else float(d)
         return Design(d, world.candidates, world.items, turnover, False, (1 / d,) * d, 1.0, 1.0, effective)
+
+    @property
+    def people_options(self) -> dict[str, object]:
+        """Of the environment ``synthetic`` to which these people come."""
+        return {"people": self.people, **({"visits": "zipf"} if self.often else {})} if self.people else {}
 
     @property
     def first_batch(self) -> int:
@@ -159,7 +166,11 @@ def _told(task: Task, policy: str, t: Floats, variance: Floats, spectrum: Floats
         return information(task.seen, task.outlook, plan, t, variance=variance, spectrum=spectrum, continual=price)
     visits = np.arange(1, task.counted_visits + 1)
     weights = 1 / np.sqrt(visits * (1 / visits).sum())  # as the ledger weighs visits with nothing in common
-    came = task.people * gammainc(visits, (t / task.people)[:, None]) / 1.05  # so many visits were somebody's n-th
+    came = np.zeros((len(t), len(visits)))  # so many visits were somebody's n-th
+    groups = task.often or ((task.people, 1.0),)
+    total = math.fsum(people * times for people, times in groups)
+    for people, times in groups:
+        came += people * gammainc(visits, (t * times / total)[:, None]) / 1.05
     came[t < task.first_batch] = 0.0
     rows = (came @ weights)[:, None] * spectrum
     squares = (came @ weights**2)[:, None] * spectrum

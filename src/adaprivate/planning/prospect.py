@@ -150,7 +150,7 @@ class Prospect:
             others["single rewards protected, not people"] = dataclasses.replace(task, people=0)
         elif not world.fixed:
             words = "people who come 10 times each protected, not single rewards"
-            others[words] = dataclasses.replace(task, people=max(1, task.rounds // 10))
+            others[words] = dataclasses.replace(task, people=max(1, task.rounds // 10), often=())
         found = []
         for words, other in others.items():
             share = predicted(other).mean

@@ -143,8 +143,7 @@ def commands(plan: Prospect) -> list[str]:
     words = ", ".join(f"{key}={value!r}" for key, value in options.items())
     values = world.options()
     values |= {key: options[key] for key in ("base_rate", "unit", "counted_visits") if key in options}
-    if plan.task.people:
-        values["people"] = plan.task.people
+    values |= plan.task.people_options
     flags = " ".join(f"--option {key}={value}" for key, value in values.items())
     body: dict[str, Any] = {"name": "my-bandit", "policy": OURS}
     body |= {key: value for key, value in options.items() if key != "counted_visits"}

@@ -35,8 +35,8 @@ def measure(
     check.whole("seeds", seeds, at_least=2)
     task = plan.task
     check.expect(not task.seen.blocks, "simulate", seeds, "not to be asked for class x context (see made-table)")
-    people = {"people": task.people} if task.people else {}
-    place = environment("synthetic", {**task.world.options(), **people})
+    check.expect(not (plan.source and task.often), "simulate", seeds, "not to be asked for people of a log (give users)")
+    place = environment("synthetic", {**task.world.options(), **task.people_options})
     named = policies_of(plan)
     chosen = [policy_settings(name, place, task.rounds, options) for name, _, options in named]
     runs = run_all(chosen, place, range(first_seed, first_seed + seeds), jobs=jobs, progress=progress)
