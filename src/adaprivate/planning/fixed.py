@@ -18,6 +18,8 @@ from adaprivate.planning.worlds import World
 
 DRAWS, STAGES, HALVINGS = 256, 24, 18
 SEED = 20_240_229
+CENTRED = 2.5
+"""The mean rate of arms is known to about the base rate over this: as policies take it, and a little better."""
 
 
 @lru_cache(maxsize=4)
@@ -36,10 +38,9 @@ def rates_of(world: World) -> Floats:
     scores = world.spread * _draws(world.candidates, world.arms)[0]
     offset = np.full((len(scores), 1), logit(world.base_rate))
     for _ in range(20):
-        found = expit(offset + scores)
-        offset = offset + (world.base_rate - found.mean(axis=1, keepdims=True)) / (found * (1 - found)).mean(
-            axis=1, keepdims=True
-        )
+        rates = expit(offset + scores)
+        slope = (rates * (1 - rates)).mean(axis=1, keepdims=True)
+        offset = offset + (world.base_rate - rates.mean(axis=1, keepdims=True)) / slope
     return np.asarray(expit(offset + scores))
 
 
@@ -50,38 +51,42 @@ def poured(world: World, rounds: int, told: Floats, at: Floats, ridge: float, wi
     ``width``: of upper bounds, times sqrt(log(1 + t)).
     """
     rates, noise = rates_of(world), _draws(world.candidates, world.arms)[1]
-    K = world.candidates
-    prior = (min(world.base_rate, 1 - world.base_rate) / 2.5) ** -2.0
-    ends = np.concatenate([[float(K)], np.geomspace(2 * K, rounds, STAGES)])
-    played = np.ones_like(rates)
-    known = np.zeros_like(rates)
-    heard = np.zeros_like(rates)
+    K, base = world.candidates, world.base_rate
+    sure = (min(base, 1 - base) / CENTRED) ** -2.0
     best = rates.max(axis=1)
+    at_stake = best - rates.mean(axis=1)
+    ends = np.concatenate([[float(K)], np.geomspace(2 * K, rounds, STAGES)])
+    played, known, heard = np.ones_like(rates), np.zeros_like(rates), np.zeros_like(rates)
     shares = np.zeros(STAGES)
     for k in range(STAGES):
-        t = ends[k + 1]
-        reach = width * math.sqrt(math.log1p(t))
-        pull = known * ridge / (known + ridge)
-        seen = heard / np.maximum(known, 1e-12)
-        middle = ((pull * seen).sum(axis=1) + prior * world.base_rate) / (pull.sum(axis=1) + prior)
-        middle = middle[:, None]
-        mean = (heard + ridge * middle) / (known + ridge)
-        low, high = mean.max(axis=1, keepdims=True), mean.max(axis=1, keepdims=True) + reach / math.sqrt(ridge)
-        for _ in range(HALVINGS):
-            level = (low + high) / 2
-            needed = (reach / np.maximum(level - mean, 1e-12)) ** 2 - ridge
-            total = np.maximum(np.interp(needed, told, at), played).sum(axis=1, keepdims=True)
-            low, high = np.where(total > t, level, low), np.where(total > t, high, level)
-        needed = (reach / np.maximum(high - mean, 1e-12)) ** 2 - ridge
-        wanted = np.maximum(np.interp(needed, told, at), played)
-        rest = t - wanted.sum(axis=1)
-        wanted[np.arange(DRAWS), (mean + reach / np.sqrt(known + ridge)).argmax(axis=1)] += np.maximum(rest, 0.0)
+        reach = width * math.sqrt(math.log1p(ends[k + 1]))
+        pull = known * ridge / (known + ridge)  # of each arm on the mean of all, which is learned too
+        middle = ((pull * heard / np.maximum(known, 1e-12)).sum(axis=1) + sure * base) / (pull.sum(axis=1) + sure)
+        mean = (heard + ridge * middle[:, None]) / (known + ridge)
+        wanted = _levelled(mean, reach, ridge, told, at, played, ends[k + 1])
+        top = (mean + reach / np.sqrt(known + ridge)).argmax(axis=1)
+        wanted[np.arange(DRAWS), top] += np.maximum(ends[k + 1] - wanted.sum(axis=1), 0.0)
         more = wanted - played
-        shares[k] = 1 - float(
-            ((best[:, None] - rates) * more).sum() / ((best - rates.mean(axis=1)) * more.sum(axis=1)).sum()
-        )
+        regret = ((best[:, None] - rates) * more).sum()
+        shares[k] = 1 - float(regret / (at_stake * more.sum(axis=1)).sum())
         now = np.interp(wanted, at, told)
         step = np.maximum(now - known, 0.0)
         heard += rates * step + np.sqrt(step) * noise[k]
         known, played = now, wanted
     return ends, shares
+
+
+def _levelled(mean: Floats, reach: float, ridge: float, told: Floats, at: Floats, played: Floats, rounds: float) -> Floats:
+    """How often each arm has been played when all upper bounds that were higher have come down to one level."""
+
+    def plays(level: Floats) -> Floats:
+        needed = (reach / np.maximum(level - mean, 1e-12)) ** 2 - ridge
+        return np.maximum(np.interp(needed, told, at), played)
+
+    low = mean.max(axis=1, keepdims=True)
+    high = low + reach / math.sqrt(ridge)
+    for _ in range(HALVINGS):
+        level = (low + high) / 2
+        over = plays(level).sum(axis=1, keepdims=True) > rounds
+        low, high = np.where(over, level, low), np.where(over, high, level)
+    return plays(high)

@@ -214,19 +214,15 @@ def _of_features(task: Task, policy: str) -> Curve:
 
 
 def _of_arms(task: Task, policy: str) -> Curve:
-    world, seen = task.world, task.seen
-    rate = world.base_rate
-    variance = np.full(1, rate * (1 - rate))
-    played = np.concatenate([[0.0], np.geomspace(1, task.rounds, 200)])
-    ones = np.ones((1, 1))
-    if policy == "noise-aware" and task.choice.channel == "items":  # blocks of an arm, as if told reward by reward
-        choice = task.choice
-        released, total = blocks(choice.block, choice.growth, variance[0], task.outlook.item_noise, task.rounds)
-        told = np.interp(played, released, total[0])
-        told += np.minimum(played, choice.first / world.candidates) * task.outlook.flip_information
-    else:
-        told = _told(task, policy, played, variance, ones, 0.5)[:, 0]
+    world, seen, outlook, choice = task.world, task.seen, task.outlook, task.choice
+    rate, K = world.base_rate, world.candidates
+    variance = rate * (1 - rate)
+    played = np.concatenate([[0.0], np.geomspace(1, task.rounds, 200)])  # of one arm, while all are played alike
+    told = _told(task, policy, K * played, np.full(1, variance), np.full((1, 1), 1 / K), 0.5)[:, 0]
+    if policy == "noise-aware" and choice.channel == "items":  # blocks, as if told reward by reward
+        released, total = blocks(choice.block, choice.growth, variance, outlook.item_noise, task.rounds)
+        told = np.interp(played, released, total[0]) + np.minimum(played, choice.first / K) * outlook.flip_information
     told = np.maximum.accumulate(told) + 1e-9 * played
-    ridge = seen.spread * score_precision(seen, task.outlook.reward_variance)
+    ridge = seen.spread * score_precision(seen, outlook.reward_variance)
     ends, shares = poured(world, task.rounds, told, played, ridge, WIDER * width_of(seen))
     return Curve((ends[1:] + ends[:-1]) / 2, np.diff(ends) / (ends[-1] - ends[0]), shares)
