@@ -58,7 +58,7 @@ def assumed(plan: Prospect) -> str:
     log = f" From public columns of {plan.source}; no reward was read." if plan.source else ""
     known = "" if plan.rates_known else " (--base-rate says otherwise)"
     return (
-        f"{what}, {task.rounds:,} rounds{people}.{log} Assumed, not known: random play earns {world.base_rate:.3g}{known}, "
+        f"{what}, {task.rounds:,} rounds{people}.{log} Assumed: random play earns {world.base_rate:.3g}{known}, "
         f"the best candidate on offer {world.best:.3g} on average (--best changes it)."
     )
 
