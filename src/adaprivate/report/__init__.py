@@ -1,14 +1,13 @@
 """Results for people: tables in the terminal, one HTML page per experiment."""
 
+from adaprivate.evaluation.showing import COMPOSITION, evaluation_notes, evaluation_table
 from adaprivate.report.checkpoint import Checkpoint
 from adaprivate.report.pages import write_audit, write_page
 from adaprivate.report.tables import (
-    COMPOSITION,
     POLICY_WORDS,
     audit_table,
     cell_table,
-    evaluation_notes,
-    evaluation_table,
+    checked_tables,
     facts_table,
     listing,
     plan_advice,
@@ -24,6 +23,7 @@ __all__ = [
     "Checkpoint",
     "audit_table",
     "cell_table",
+    "checked_tables",
     "evaluation_notes",
     "evaluation_table",
     "facts_table",

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from adaprivate.report.tables import number, verdict_line
+from adaprivate.evaluation.showing import number
+from adaprivate.report.tables import verdict_line
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
