@@ -12,7 +12,6 @@ were not joined, and such that say ``_skipLearn``) are left out. Read in pieces,
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import polars as pl
 
 from adaprivate.check import InputError
 from adaprivate.data.reading import File, fault
-from adaprivate.data.sources import Source
+from adaprivate.data.sources import Scratch, Source
 
 PIECE = 20_000
 """So many lines are read at once."""
@@ -35,7 +34,7 @@ _OWN = ("_action", "_reward", "_propensity", "_time", "_id")
 
 def dsjson_source(file: File) -> Source:
     """The log in a dsjson file."""
-    folder = tempfile.TemporaryDirectory(prefix="adaprivate-log-")
+    folder = Scratch()
     parts: list[tuple[pl.DataFrame | Path, int]] = []
     schema: dict[str, Any] = {}
     for rows in _pieces(file):
@@ -43,7 +42,7 @@ def dsjson_source(file: File) -> Source:
         schema |= dict(table.schema)
         if len(schema) > MOST_NAMES:
             raise InputError(f"Expected {file} to have at most {MOST_NAMES} different features.")
-        path = Path(folder.name) / f"{len(parts):08d}.parquet"
+        path = folder.path / f"{len(parts):08d}.parquet"
         table.write_parquet(path)
         parts.append((path, len(table)))
     if not parts:

@@ -28,6 +28,7 @@ EXAMPLES = 5
 """So many rows of a fault are named."""
 FALSE_ALARM = 1e-3
 """The chance that right propensities (or, without any, uniform choice) are called wrong, over all actions together."""
+EARLIER = "is earlier than in the row before"
 MOST_PEOPLE = 1 << 16
 """So many people are counted exactly; of more, about how many there are."""
 _REGISTERS = 14
@@ -370,7 +371,7 @@ def _check_time(faults: _Faults, values: pl.Series, last: Any, start: int, found
         and filled[0] < last
     ):
         earlier = earlier.scatter(0, True)
-    faults.add(values.name, "is earlier than in the row before", earlier, start)
+    faults.add(values.name, EARLIER, earlier, start)
     found.in_order = found.in_order and not bool(earlier.any())
     return filled[-1] if len(filled) and filled[-1] is not None else last
 
@@ -424,6 +425,8 @@ def share_findings(found: Inspection, propensity: str | None, action: str) -> li
     bound = FALSE_ALARM / (2 * max(len(shares), 1))
     wrong: list[Finding] = []
     for name, share in shares.items():
+        if not share.offered:
+            continue  # its rows are faults already
         low, high = chance(share)
         rows = f"rows with {action} {name}, where {share.offered:,} are to be expected"
         text = f"adds up to {share.inverse:,.0f} as 1/p over {rows}"
@@ -453,7 +456,7 @@ def uniform_chance(found: Inspection) -> tuple[float, float]:
     """How likely shares as low, and as high, as those of any action are under uniform choice."""
     shares, count = found.shares.values(), len(found.shares)
     lows, highs = [1.0], [1.0]
-    for share in shares:
+    for share in (share for share in shares if share.offered):
         h = 1 / found.acceptance if found.most_candidates is not None and found.acceptance else float(count)
         low, high = chance(Share(share.rows, share.offered, share.rows * h, share.rows * h * h, 1 / h, 1 / h))
         lows.append(min(low * count, 1.0))

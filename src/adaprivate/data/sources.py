@@ -6,7 +6,9 @@ that nobody else can read and that goes away with the source: it may hold reward
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +28,14 @@ TABLES = (".csv", ".parquet", *LINES)
 """Endings of files that hold a table."""
 
 
+class Scratch:
+    """A folder for this user's eyes only, gone when nobody holds it."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="adaprivate-log-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
 @dataclass(frozen=True)
 class Source:
     """A table in parts, each in memory or in a parquet file. A column that a part lacks is null there."""
@@ -37,7 +47,7 @@ class Source:
     """Whether a place is told as a row, or as a line of a file whose first line names the columns."""
     usual: Mapping[str, Any] = field(default_factory=dict)
     """What the kind of file says of its columns: arguments of :func:`adaprivate.data.logs.columns_of`."""
-    kept: object = None
+    kept: Scratch | None = None
     """The folder of files that were written for it."""
 
     def __len__(self) -> int:
@@ -82,8 +92,8 @@ class Source:
         query = self.lazy().sort(by, maintain_order=True)
         if all(isinstance(table, pl.DataFrame) for table, _ in self.parts):
             return Source(self.file, self.schema, ((query.collect(), len(self)),), self.of, self.usual)
-        folder = tempfile.TemporaryDirectory(prefix="adaprivate-log-")
-        path = Path(folder.name) / "sorted.parquet"
+        folder = Scratch()
+        path = folder.path / "sorted.parquet"
         query.sink_parquet(path, row_group_size=BLOCK)
         return Source(self.file, self.schema, ((path, len(self)),), self.of, self.usual, folder)
 
@@ -129,8 +139,8 @@ def _of_parquet(file: File) -> Source:
 def _of_large_text(file: File) -> Source:
     """Every column of a large CSV file stays text: what is asked for as numbers is read as such, block by block."""
     lines = file.suffix in LINES
-    folder = tempfile.TemporaryDirectory(prefix="adaprivate-log-")
-    path = Path(folder.name) / "log.parquet"
+    folder = Scratch()
+    path = folder.path / "log.parquet"
     try:
         query = pl.scan_ndjson(file.path) if lines else pl.scan_csv(file.path, infer_schema=False)
         query.sink_parquet(path, row_group_size=BLOCK)

@@ -26,6 +26,7 @@ from adaprivate import check
 from adaprivate.check import Array, Floats, InputError, Integers
 from adaprivate.data.drafting import LogFeatures, described, draft, numeric_columns
 from adaprivate.data.inspecting import (
+    EARLIER,
     Finding,
     Inspection,
     by_number,
@@ -259,7 +260,7 @@ def logged(
     check.expect(not (own and featuriser is not None), "featuriser", "...", "not to be given with candidates' own features")
     look = inspect(found, named, reward_range=(low, high))
     for finding in look.faults:
-        if finding.places:
+        if finding.places and finding.wrong != EARLIER:
             _refuse(found, finding)
     if named.time is not None and not look.in_order:
         found = found.sorted(time_key(found, named.time))
