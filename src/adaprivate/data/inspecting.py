@@ -123,7 +123,8 @@ class _People:
         if self.few is not None:
             return len(self.few)
         m = len(self.registers)
-        return round(0.7213 / (1 + 1.079 / m) * m * m / float((2.0 ** -self.registers.astype(np.float64)).sum()))
+        about = 0.7213 / (1 + 1.079 / m) * m * m / float((2.0 ** -self.registers.astype(np.float64)).sum())
+        return max(round(about), MOST_PEOPLE + 1)  # more than are counted exactly, that much is known
 
 
 def hashes(values: pl.Series) -> Array:

@@ -44,14 +44,18 @@ def evaluation_table(rows: Sequence[dict[str, Any]]) -> Table:
         table.add_column(heading, justify="left" if heading in ("policy", "estimator") else "right")
     if log["log_value"] is not None:
         own = f"{number(log['log_low'])} .. {number(log['log_high'])}"
-        few = [f"{number(log['log_rewarded'])} rewards" if log["log_few"] else ""] if marked else []
+        few = [_carried(log["log_rewarded"]) if log["log_few"] else ""] if marked else []
         table.add_row("as logged", "-", "mean", number(log["log_value"]), own, number(log["log_rows"]), *few)
     for row in rows:
         within = f"{number(row['low'])} .. {number(row['high'])}"
         size = number(row["effective_sample_size"])
-        few = [f"{number(row['rewarded'])} rewards" if row["few"] else ""] if marked else []
+        few = [_carried(row["rewarded"]) if row["few"] else ""] if marked else []
         table.add_row(row["policy"], number(row["epsilon"]), row["estimator"], number(row["value"]), within, size, *few)
     return table
+
+
+def _carried(rewards: float) -> str:
+    return f"{number(rewards)} reward" + ("" if rewards == 1 else "s")
 
 
 def evaluation_notes(rows: Sequence[dict[str, Any]]) -> list[str]:
