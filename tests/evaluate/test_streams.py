@@ -283,6 +283,17 @@ def test_replay_says_what_it_assumes():
     assert "do not contradict" in str(ap.evaluate(even, "linucb", "replay")).replace("\n", " ")
 
 
+def test_a_column_of_propensities_that_are_all_null_is_none():
+    """As the service writes it where nobody asked for them; one that is named must be there."""
+    table, _ = shop(300)
+    empty = table.with_columns(propensity=pl.lit(None, pl.Float64))
+    assert ap.evaluate(empty, "linucb", "dm").equals(ap.evaluate(table.drop("propensity"), "linucb", "dm"))
+    with pytest.raises(InputError, match="propensity=None to be a column of the log for ips"):
+        ap.evaluate(empty, "linucb", "ips")
+    with pytest.raises(InputError, match=r"row 1, column propensity to be right: it is missing \(as in 300 rows"):
+        ap.evaluate(empty, "linucb", "ips", propensity="propensity")
+
+
 def test_wrong_propensities_are_doubted_where_they_are_used():
     table, _ = shop(2_000)
     wrong = ap.evaluate(table.with_columns(propensity=pl.col("propensity") / 2), "linucb", "snips")

@@ -149,8 +149,8 @@ def check_data(
     Of a log all faults are listed, with how many rows have them and where the first are: columns that are missing, values
     that are missing or out of range, ids that come twice, times out of order, actions that were not among the candidates,
     propensities that contradict how often actions were chosen (the sum of 1/p over the rows of an action should be about
-    the number of rows that offered it; one right log in 1,000 is called wrong). Of rewards nothing is said but how many are
-    wrong, and where.
+    the number of rows that offered it; at most one right log in 1,000 or so is called wrong). Of rewards nothing is said
+    but how many are wrong, and where.
 
     Of ratings and labelled tables the first fault is named, in one line.
     """

@@ -6,7 +6,7 @@ What is said of rewards is how many are wrong and where, never what they are.
 rows that chose it is, on average, the number of rows that offered it, n. With h = sum(1/p^2)/sum(1/p), the mean of 1/p, the
 sum over h is close to a binomial count of n trials with chance 1/h; for a p that never changes it is one. Sums too large
 for it say that propensities are too small. Sums too small say that they are too large, or that a was all but impossible in
-most rows; that is told apart only where no action's propensity ever changes.
+most rows; that is told apart only where no action's propensity ever changes, and is elsewhere said of many right logs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from adaprivate.data.sources import Source
 EXAMPLES = 5
 """So many rows of a fault are named."""
 FALSE_ALARM = 1e-3
-"""The chance that right propensities (or, without any, uniform choice) are called wrong, over all actions together."""
+"""The chance that right propensities that never change (without any: uniform choice) are called wrong, over all actions."""
 EARLIER = "is earlier than in the row before"
 MOST_PEOPLE = 1 << 16
 """So many people are counted exactly; of more, about how many there are."""

@@ -15,7 +15,7 @@ norm if that is above 1: a public number, like everything here but rewards.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -259,6 +259,9 @@ def logged(
     check.expect(not (own and named.context), "context", named.context, "not to be given with candidates' own features")
     check.expect(not (own and featuriser is not None), "featuriser", "...", "not to be given with candidates' own features")
     look = inspect(found, named, reward_range=(low, high))
+    if named.propensity and not columns.get("propensity") and look.least_propensity is None:  # a column that says nothing
+        named = replace(named, propensity=None)
+        look = inspect(found, named, reward_range=(low, high))
     for finding in look.faults:
         if finding.places and finding.wrong != EARLIER:
             _refuse(found, finding)
