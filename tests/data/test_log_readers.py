@@ -175,6 +175,8 @@ def test_feedback_of_open_bandit_pipeline():
         logged({"action": [1]})
     with pytest.raises(InputError, match=r"feedback.context.shape=\(2,\)"):
         logged({"action": [1, 0], "reward": [1, 0], "context": [1, 2]})
+    bare = {name: given[name] for name in ("action", "reward", "pscore")}
+    assert logged({**bare, "n_actions": 9}).count == 9  # some were never chosen
     slates = {**given, "position": np.zeros(900, dtype=int)}
     assert logged(slates).columns.position == "position"
 

@@ -229,6 +229,23 @@ def test_candidates_that_vary():
     assert arms["value"][0] == pytest.approx(float(table["reward"].mean()), abs=0.06)
 
 
+def test_lists_in_a_csv_file(tmp_path):
+    table = varying(200)
+    texts = table.select("item", "reward", "propensity", pl.col("candidates").list.join("|"))
+    texts.write_csv(tmp_path / "log.csv")
+    asked = {"action": "item", "candidates": "candidates", "policy": "linucb", "estimator": "snips"}
+    assert ap.evaluate(tmp_path / "log.csv", **asked).equals(ap.evaluate(table, **asked))
+
+
+def test_clipped_values_are_counted_once():
+    table, _ = shop(400)
+    narrow = {**DESCRIPTION, "context": [{"name": "hour", "kind": "number", "low": 6, "high": 18}]}
+    found = ap.evaluate(table, "linucb", ["snips", "dr"], items=ITEMS, featuriser=narrow)
+    beyond = table.filter((pl.col("hour") < 6) | (pl.col("hour") > 18)).height
+    assert f"{beyond} of 404 values" in found["log_doubts"][0].to_list()[0]  # 400 hours and four prices
+    assert not ap.evaluate(table, "linucb", "snips", items=ITEMS, featuriser=DESCRIPTION)["log_doubts"][0].to_list()
+
+
 def test_replay_of_rows_with_more_or_fewer_candidates_is_even():
     """Without propensities a row of four candidates is kept twice as often as one of two: as many are then accepted.
 

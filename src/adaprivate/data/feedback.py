@@ -43,7 +43,9 @@ def feedback_source(feedback: Mapping[str, Any]) -> Source:
         columns = {f"{ITEM}{place}": items[:, place] for place in range(items.shape[1])}
         usual["items"] = pl.DataFrame({"item": np.arange(len(items)), **columns})
     elif feedback.get("n_actions") is not None:
-        usual["items"] = None
+        usual["items"] = pl.DataFrame(
+            {"item": np.arange(check.whole("feedback.n_actions", feedback["n_actions"], at_least=1))}
+        )
     return in_memory(File(Path("feedback")), pl.DataFrame(table), "row", usual)
 
 

@@ -169,7 +169,7 @@ def by_number(source: Source, columns: Columns) -> bool:
     """Whether an action is the number of a candidate of its row, not a name."""
     if columns.candidates or columns.item_columns:
         return True
-    if columns.offered is None:
+    if columns.offered is None or columns.action not in source.schema:
         return False
     kind = source.schema[columns.offered]
     texts = kind == pl.String or kind == pl.List(pl.String)

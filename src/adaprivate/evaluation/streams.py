@@ -67,6 +67,7 @@ class LogStream:
         self._fixed = self._fixed_offers()
         self._by_number = by_number(self.source, self.columns)
         self._known = pl.Enum(self.names)
+        self._counting: Clipping | None = self.clipping
 
     def __len__(self) -> int:
         return self.look.rows
@@ -117,6 +118,8 @@ class LogStream:
         """What a look at the log found that does not keep it from being used, and how features came about."""
         found = [finding for finding in self.look.findings if not finding.places and finding.column is not None]
         notes = [f"{finding.column} {finding.wrong}." for finding in found if self.columns.propensity]
+        if (worry := self.clipping.warning()) is not None:
+            notes.append(worry)
         if self.drafted and self.features is not None:
             names = ", ".join(self.features.context_names) or "none"
             notes.append(
@@ -147,8 +150,9 @@ class LogStream:
         wanted = [name for word, name in columns.single.items() if word not in ("position", "time", "id")]
         wanted += [name for own in columns.candidates for name in own]
         wanted += [*columns.item_columns, *(self.features.context_names if self.features else ())]
+        counting, self._counting = self._counting, None  # values are counted once, however often rows are gone through
         for _, block in self.source.blocks(wanted, start, stop):
-            yield from self._decisions(block).parts()
+            yield from self._decisions(block, counting).parts()
 
     def whole(self) -> Decisions:
         """All decisions, with all features: for a log that fits in memory."""
@@ -168,15 +172,15 @@ class LogStream:
             np.concatenate(whose) if whose else None,
         )
 
-    def _decisions(self, block: pl.DataFrame) -> Decisions:
+    def _decisions(self, block: pl.DataFrame, counting: Clipping | None) -> Decisions:
         columns, (low, high) = self.columns, self.reward_range
         rewards = (numbers(block[columns.reward]).to_numpy() - low) / (high - low)
         known = None if columns.propensity is None else numbers(block[columns.propensity]).to_numpy()
         whose = None if columns.user is None else (hashes(block[columns.user]) >> np.uint64(1)).astype(np.int64)
-        offers, actions = self._offered(block)
+        offers, actions = self._offered(block, counting)
         return Decisions(offers, actions, rewards, known, whose)
 
-    def _offered(self, block: pl.DataFrame) -> tuple[Offers, Array]:
+    def _offered(self, block: pl.DataFrame, counting: Clipping | None) -> tuple[Offers, Array]:
         """What each row of a block offers, and which of it was chosen."""
         columns = self.columns
         if self._by_number:
@@ -190,9 +194,9 @@ class LogStream:
             most = self.count
             scaled = np.nan_to_num(cells[:, :most]) / max(self.look.longest, 1.0)
             return Given(np.ascontiguousarray(scaled), counts), actions
-        contexts = self._features.contexts(block, self.clipping)
+        contexts = self._features.contexts(block, counting)
         if columns.item_columns:
-            items, own = self._own_items(block)
+            items, own = self._own_items(block, counting)
             return Built(self._features.featuriser, contexts, items, own), actions
         assert self.items is not None
         if columns.offered is None:
@@ -213,12 +217,12 @@ class LogStream:
         counts = lists.list.len().to_numpy().astype(np.int64)
         return _padded(self._codes(lists.explode()), counts, self.count), counts
 
-    def _own_items(self, block: pl.DataFrame) -> tuple[Floats, Integers]:
+    def _own_items(self, block: pl.DataFrame, counting: Clipping | None) -> tuple[Floats, Integers]:
         """The features of each row's own candidates, and how many there are."""
         counts = counts_of(block, self.columns)
         assert counts is not None
         flat = pl.DataFrame({name: _exploded(block[name], counts) for name in self.columns.item_columns})
-        return _padded(self._features.of_columns(flat, self.clipping), counts, self.count), counts
+        return _padded(self._features.of_columns(flat, counting), counts, self.count), counts
 
 
 def _exploded(lists: pl.Series, counts: Integers) -> pl.Series:
@@ -308,9 +312,11 @@ def _prepared(
         one_hot = {"kind": "one-hot", "most": len(names)}
         features = LogFeatures.from_dict({"items": one_hot, "interactions": "none"})
     rows: Array | None = None
+    clipping = Clipping()
     if features is not None and not columns.item_columns:
-        rows = features.item_rows(_item_table(features, table, names))
-    return LogStream(source, columns, look, names, features, rows, reward_range, drafted)
+        rows = features.item_rows(_item_table(features, table, names), clipping)
+        rows = features.featuriser.item_vectors(rows, None if features.item_fields else clipping)[0]
+    return LogStream(source, columns, look, names, features, rows, reward_range, drafted, clipping)
 
 
 def _item_table(features: LogFeatures, table: pl.DataFrame | None, names: tuple[str, ...]) -> pl.DataFrame:
