@@ -195,8 +195,9 @@ def test_data_check(tmp_path):
     assert "ratings" in run("data", "check", str(tmp_path)).stdout
     (tmp_path / "log.csv").write_text("arm,click\n1,0\n2,yes\n")
     done = run("data", "check", str(tmp_path / "log.csv"), "--action", "arm", "--reward", "click")
-    assert done.returncode == 2
-    assert done.stderr == f"adaprivate: Expected {tmp_path}/log.csv, line 3, column click: 'yes' to be a number.\n"
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "is not a number" in done.stdout
+    assert "yes" not in done.stdout  # a reward's value
 
 
 def test_lists():

@@ -11,8 +11,8 @@ import pytest
 import adaprivate as ap
 from adaprivate import cli
 from adaprivate.check import InputError
-from adaprivate.evaluation.decisions import logged
 from adaprivate.evaluation.judging import judge
+from adaprivate.evaluation.streams import logged
 
 
 def run(*arguments):
@@ -88,7 +88,7 @@ def test_items_may_be_a_table():
     rng = np.random.default_rng(1)
     items = pl.DataFrame({"name": ["a", "b", "c"], "width": [0.5, -0.5, 0.2], "height": [0.1, 0.3, -0.4]})
     log = pl.DataFrame({"action": rng.choice(["a", "b", "c"], 90), "reward": rng.integers(2, size=90)})
-    by_features = logged(log, items=items)
+    by_features = logged(log, items=items).whole()
     assert by_features.candidates.tolist() == [items.select("width", "height").to_numpy().tolist()]
     assert [items["name"][int(row)] for row in by_features.actions] == log["action"].to_list()
     assert ap.evaluate(log, "linucb", "dm", items=items).equals(ap.evaluate(by_features, "linucb", "dm"))
@@ -97,7 +97,7 @@ def test_items_may_be_a_table():
 def test_python_mistakes():
     log = pl.DataFrame({"action": [0, 1, 0, 1], "reward": [1, 0, 1, 1]})
     for wrong, asked, said in [
-        (log, {"policies": []}, "policies="),
+        (log, {"policy": []}, "policy="),
         (log, {"estimator": "magic"}, "estimator='magic'"),
         (log, {"options": {"dimension": 3}}, "option='dimension' in {"),
         (log, {"estimator": ["replay", "dm"], "release_epsilon": 1.0}, "policies x epsilons x estimators=2 == 1"),
@@ -105,7 +105,7 @@ def test_python_mistakes():
         ("nowhere.csv", {}, "nowhere.csv to be a file"),
     ]:
         with pytest.raises(InputError, match=said):
-            ap.evaluate(wrong, **{"policies": "linucb", **asked})
+            ap.evaluate(wrong, **{"policy": "linucb", **asked})
 
 
 def test_a_table_for_people(log):
@@ -130,8 +130,8 @@ def mistake(monkeypatch, capsys, *arguments):
 @pytest.mark.parametrize(
     ("line", "text", "said"),
     [
-        (4, "1,x", ["line 4", "reward", "'x'"]),
-        (3, "1,7", ["line 3", "reward", "7"]),
+        (4, "1,x", ["line 4", "reward to be right: it is not a number"]),
+        (3, "1,7", ["line 3", "reward to be right: it is not within 0 .. 1"]),
         (5, "1,1,1", ["line 5", "'1'"]),
         (2, ",1", ["line 2", "action"]),
     ],

@@ -119,8 +119,8 @@ def test_the_open_bandit_dataset_is_recognised(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("3,1,0.1", "3,high,0.1"), "line 2, column reward: 'high' to be a number"),
-        (("1,0,0.25", "1,7,0.25"), "line 3, column reward: 7.0 between 0 and 1"),
+        (("3,1,0.1", "3,high,0.1"), "line 2, column reward: '...' to be a number from 0 to 1; it is private"),
+        (("1,0,0.25", "1,7,0.25"), "line 3, column reward: '...' to be a number from 0 to 1; it is private"),
         (("1,0,0.25", "1,0,0"), "line 3, column propensity: 0.0 > 0"),
         (("1,0,0.25", "1,0,"), "line 3, column propensity: None between 0 and 1"),
         (("1,0,0.25", ",0,0.25"), "line 3, column action: None to be there"),

@@ -19,7 +19,10 @@ def test_by_hand():
     ips = estimate("ips", Sample(R, W))
     assert ips.value == 0.5
     assert ips.sem == pytest.approx(0.5)  # of 2, 0, 0, 0: standard deviation 1
-    assert ips.high - ips.value == pytest.approx(0.5 * 3.182446, rel=1e-6)  # Student's t, 3 degrees of freedom
+    again = estimate("ips", Sample(np.tile(R, 40), np.tile(W, 40)))
+    assert (again.few, again.method, again.rewarded) == (False, "asymptotic", 40)
+    assert again.high - again.value == pytest.approx(again.sem * 1.974996, rel=1e-6)  # Student's t, 159 degrees of freedom
+    assert again.sem == pytest.approx(np.sqrt(0.75 * 160 / 159 / 160))
     assert ips.effective_sample_size == pytest.approx(16 / 6.5)
     assert ips.rewarded == 1
     snips = estimate("snips", Sample(R, W))

@@ -8,12 +8,12 @@ import pytest
 
 from adaprivate import policies, privacy
 from adaprivate.check import InputError
-from adaprivate.data.logs import log as read_log
-from adaprivate.evaluation.decisions import Decisions, decisions
+from adaprivate.evaluation.decisions import Decisions
 from adaprivate.evaluation.estimators import Sample, estimate
 from adaprivate.evaluation.judging import judge, learn_from, sample_for
 from adaprivate.evaluation.release import release, together
 from adaprivate.evaluation.replay import acceptance, replay
+from adaprivate.evaluation.streams import logged as read_log
 from adaprivate.mechanisms import Secure, Simulated
 from adaprivate.runtime.policy import Policy
 
@@ -182,18 +182,17 @@ def test_a_policy_of_channels_learns_with_exact_noise_for_a_release(options, del
 def test_decisions_of_a_log(tmp_path):
     path = tmp_path / "log.csv"
     path.write_text("action,reward,age\nred,1,0.5\nblue,0,2.0\nred,0,1.0\n")
-    arms = decisions(read_log(path))
+    arms = read_log(path).whole()
     assert arms.candidates.tolist() == [np.eye(2).tolist()]
     assert arms.actions.tolist() == [1, 0, 1]
-    blocks = decisions(read_log(path, features=["age"]), context=True)
-    scale = math.sqrt(5)
-    assert blocks.candidates[1] * scale == pytest.approx(np.array([[2, 1, 0, 0], [0, 0, 2, 1]]))
-    assert blocks.chosen[0] * scale == pytest.approx([0, 0, 0.5, 1])
+    blocks = read_log(path, context=["age"]).whole()  # 0.5 .. 2 becomes -1 .. 1, beside a 1, in a block for each action
+    assert blocks.candidates[1] * math.sqrt(2) == pytest.approx(np.array([[1, 1, 0, 0], [0, 0, 1, 1]]))
+    assert blocks.chosen[0] * math.sqrt(2) == pytest.approx([0, 0, 1, -1])
     items = tmp_path / "items.parquet"
     pl.DataFrame({"item": ["blue", "green", "red"], "x": [0.1, 0.2, 0.3], "name": ["a", "b", "c"]}).write_parquet(items)
-    shown = decisions(read_log(path), items=items)
+    shown = read_log(path, items=items).whole()
     assert shown.candidates.tolist() == [[[0.1], [0.2], [0.3]]]
     assert shown.actions.tolist() == [2, 0, 2]
     pl.DataFrame({"item": ["blue"], "x": [0.1]}).write_parquet(items)
     with pytest.raises(InputError, match=r"actions=\['red'\] to be items"):
-        decisions(read_log(path), items=items)
+        read_log(path, items=items)

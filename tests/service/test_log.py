@@ -170,6 +170,10 @@ def test_offers_that_differ(service, clock):
     assert cells[2] == [0.0, 1.0, None, None, None, None]
     assert cells[3] == [0.0, 1.0, 1.0, 0.0, None, None]
     assert [row["candidates"][row["action"]] for row in frame.iter_rows(named=True)] == frame["item"].to_list()
+    told = frame.with_columns(reward=pl.Series([1.0, 0.0, 1.0, 0.0]))
+    for columns, dimension in (({"candidates": "x"}, 2), ({"candidates": "candidates", "action": "item"}, 7)):
+        read = ap.evaluate(told, "linucb", "dm", propensity="", train=0.25, **columns).row(0, named=True)
+        assert (read["log_rows"], read["log_candidates"], read["log_dimension"]) == (4, 3, dimension)
 
 
 def test_features_are_as_the_featuriser_made_them(service, clock):

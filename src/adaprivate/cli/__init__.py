@@ -15,10 +15,11 @@ from adaprivate.cli.decision_log import log
 from adaprivate.cli.keeping import backup, export, health, import_, migrate, restore, resume
 from adaprivate.cli.planning import plan
 from adaprivate.cli.published import list_, reproduce
+from adaprivate.cli.recorded import check_data, describe_data, evaluate
 from adaprivate.cli.serving import keys_app, serve
 from adaprivate.cli.showing import demo, report
 from adaprivate.cli.terminal import Json, print_json
-from adaprivate.cli.trials import check_data, evaluate, simulate
+from adaprivate.cli.trials import simulate
 
 app = typer.Typer(
     name="adaprivate",
@@ -29,6 +30,7 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Recorded data: ratings, logs, labelled tables.", no_args_is_help=True)
 data_app.command("check")(check_data)
+data_app.command("describe")(describe_data)
 app.command("list")(list_)
 for command in (demo, calibrate, simulate, evaluate, plan, reproduce, report, audit):
     app.command()(command)

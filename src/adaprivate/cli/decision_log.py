@@ -40,6 +40,7 @@ def log(
     Columns: round, at, version, stream, item, action (the number of the item among the candidates), candidates, propensity,
     user (a keyed number, where people are protected), x_k_j (feature j of candidate k), reward. To judge policies by the
     features of candidates: adaprivate evaluate FILE --candidates x ...
+    By items alone, or where features were left out: --action item --candidates candidates (and --items FILE).
     """
     if rewards is not None and no_rewards:
         raise InputError("Expected --rewards or --no-rewards, not both.")

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from adaprivate.check import InputError
+from adaprivate.data.inspecting import FALSE_ALARM, Inspection, inspect
 from adaprivate.data.label_tables import LABELS, labelled
-from adaprivate.data.logs import is_log, log, table_of
+from adaprivate.data.logs import Columns, columns_of, is_log
 from adaprivate.data.rating_sets import find, is_ratings, ratings
 from adaprivate.data.reading import File, arrays
+from adaprivate.data.sources import LINES, TABLES, Source, source_of, table_of
 
 Facts = dict[str, Any]
 
@@ -23,22 +26,30 @@ def check_path(
     action: str | None = None,
     reward: str | None = None,
     propensity: str | None = None,
-    features: Sequence[str] = (),
-    candidates: str | None = None,
     user: str | None = None,
+    time: str | None = None,
+    id: str | None = None,
+    context: Sequence[str] = (),
+    candidates: str | None = None,
+    reward_range: tuple[float, float] = (0.0, 1.0),
     label: str | None = None,
 ) -> Facts:
-    """Facts about the data at this path; raises one line naming file, line and column where something is wrong."""
+    """Facts about the data at this path. Of a log, ``faults`` lists all that is wrong, ``remarks`` what is worth knowing.
+
+    Of rewards it says how many are wrong and where. What is no log raises one line naming file, line and column where
+    something is wrong.
+    """
     place = Path(path)
     if label is not None:
         return _labelled(place, label)
-    if action is not None or reward is not None or user is not None:
-        named = {"action": action, "reward": reward, "propensity": propensity, "candidates": candidates, "user": user}
-        return _log(place, features=features, **named)
+    named = {"action": action, "reward": reward, "propensity": propensity, "user": user, "time": time, "id": id}
+    asked: Facts = {**named, "context": context, "candidates": candidates, "reward_range": reward_range}
+    if any(value is not None for value in named.values()) or place.suffix in (".dsjson", ".json", *LINES):
+        return check_log(place, **asked)
     if place.is_dir() and not (place / "data.npz").exists():
-        logs = sorted(file for file in place.iterdir() if file.suffix in (".csv", ".parquet") and _looks_like_log(file))
+        logs = sorted(file for file in place.iterdir() if file.suffix in TABLES and _looks_like_log(file))
         if logs:
-            return {"kind": "folder of logs", "path": str(place), "logs": [_log(file) for file in logs]}
+            return {"kind": "folder of logs", "path": str(place), "logs": [check_log(file) for file in logs]}
         return _ratings(place)
     file = File(place / "data.npz") if place.is_dir() else find(place)
     if is_ratings(file):
@@ -46,9 +57,9 @@ def check_path(
     if file.suffix == ".npz" and "X" in arrays(file):
         return _labelled(place, None)
     if file.suffix in (".csv", ".parquet"):
-        columns = table_of(file).columns
+        columns = source_of(place).columns if file.path == place else table_of(file).columns
         if is_log(columns):
-            return _log(place)
+            return check_log(place, **asked)
         if set(LABELS) & set(columns):
             return _labelled(place, None)
     raise InputError(
@@ -57,7 +68,7 @@ def check_path(
 
 
 def _looks_like_log(path: Path) -> bool:
-    return is_log(table_of(File(path)).columns)
+    return is_log(source_of(path).columns)
 
 
 def _ratings(path: Path) -> Facts:
@@ -75,20 +86,49 @@ def _ratings(path: Path) -> Facts:
     }
 
 
-def _log(path: Path, **columns: Any) -> Facts:
-    found = log(path, **columns)
+def check_log(
+    log: str | Path | pl.DataFrame | Mapping[str, Any] | Source,
+    *,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    **columns: Any,
+) -> Facts:
+    """Facts about a log, and all its faults; ``columns`` are named as in :func:`adaprivate.data.logs.columns_of`."""
+    source = source_of(log)
+    named = columns_of(source, **columns)
+    found = inspect(source, named, reward_range=reward_range, thorough=True)
+    remarks = [finding._asdict() for finding in found.findings if not finding.serious]
+    if named.propensity is None:
+        words = "no column of propensities: replay assumes uniform choice, and ips, snips and dr cannot be had"
+        remarks.append({"column": None, "wrong": words, "rows": found.rows, "places": ()})
+    for remark in remarks:
+        remark.pop("serious", None)
+    faults = [finding._asdict() for finding in found.faults]
+    for fault in faults:
+        fault.pop("serious")
     return {
         "kind": "log",
-        "path": str(found.file),
-        "rows": len(found),
-        "actions": len(found.actions),
-        "reward_mean": float(found.reward.mean()),
-        "least_propensity": None if found.propensity is None else float(found.propensity.min()),
-        "context": found.context.shape[1],
-        "candidates": list(found.candidates.shape[1:]),
-        "positions": int(found.position.max()) + 1,
+        "path": str(source.file),
+        "rows": found.rows,
+        "actions": len(found.shares),
+        "least_propensity": found.least_propensity,
+        "candidates": _candidates(found, named),
+        "context": list(named.context),
         "people": found.people,
+        "columns": named.single,
+        "places_are": f"{source.of}s",
+        "false_alarm": FALSE_ALARM,
+        "faults": faults,
+        "remarks": remarks,
     }
+
+
+def _candidates(found: Inspection, columns: Columns) -> str:
+    if found.most_candidates is None:
+        return f"the {len(found.shares)} actions, in every row"
+    most = found.most_candidates
+    if columns.candidates:
+        return f"up to {most} in a row, {len(columns.candidates[0])} features each"
+    return f"up to {most} in a row, listed in {columns.offered or columns.item_columns[0]}"
 
 
 def _labelled(path: Path, label: str | None) -> Facts:

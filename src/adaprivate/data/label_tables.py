@@ -11,8 +11,9 @@ import polars as pl
 
 from adaprivate import check
 from adaprivate.check import Array, Floats, InputError
-from adaprivate.data.logs import context_of, table_of
+from adaprivate.data.logs import context_of
 from adaprivate.data.reading import File, arrays, fault
+from adaprivate.data.sources import table_of
 
 LABELS = ("label", "class", "target", "y")
 BUNDLED, BUNDLES = "sklearn:", ("breast_cancer", "digits", "iris", "wine")

@@ -1,8 +1,8 @@
 """Logged bandits: what was offered, what was chosen with which probability, and what it earned.
 
-A log is a CSV or parquet file, one decision a row, with columns for the action, the reward, the propensity and the person
-(both optional) and either features of the context, or features of each candidate. The Open Bandit Dataset is recognised by
-its columns.
+A log is a CSV, parquet or JSON lines file, one decision a row, with columns for the action, the reward, the propensity and
+the person (both optional) and either features of the context, or features of each candidate. The Open Bandit Dataset is
+recognised by its columns.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 import polars as pl
 
 from adaprivate.check import Array, Floats, InputError, Integers
-from adaprivate.data.reading import Column, File, checked, fault, read_parquet
+from adaprivate.data.reading import Column, File, checked, fault
+from adaprivate.data.sources import Source, source_of, table_of
 
 OPEN_BANDIT = {"item_id", "position", "click", "propensity_score"}
 USERS = ("user", "user_id")
 """The usual names of a column that says whose a decision was."""
+IDS = ("decision_id", "event_id", "id")
+"""The usual names of a column that names each decision."""
+PRIVATE = "..."
+"""What is shown of a reward."""
 MOST_TEXTS = 100
 """A column of texts with more different values is not taken for a context."""
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
@@ -62,16 +66,6 @@ def is_log(columns: Sequence[str]) -> bool:
     return set(columns) >= OPEN_BANDIT or {"action", "reward"} <= set(columns)
 
 
-def table_of(file: File) -> pl.DataFrame:
-    """The table of a CSV or parquet file, types found by looking at all of it."""
-    if file.suffix == ".parquet":
-        return read_parquet(file)
-    try:
-        return pl.read_csv(file.content(), infer_schema_length=None, raise_if_empty=True)
-    except pl.exceptions.PolarsError:
-        _find_ragged(file)
-
-
 def opened(source: str | Path | pl.DataFrame, name: str) -> tuple[File, pl.DataFrame]:
     """A table and the file it is from; one that is from no file goes by its name."""
     if isinstance(source, pl.DataFrame):
@@ -82,17 +76,92 @@ def opened(source: str | Path | pl.DataFrame, name: str) -> tuple[File, pl.DataF
     return file, table_of(file)
 
 
-def _find_ragged(file: File) -> NoReturn:
-    with file.open() as stream:
-        names: list[str] = []
-        for number, raw in enumerate(stream, 1):
-            values = raw.decode("utf-8", "replace").rstrip("\r\n").split(",")
-            names = names or values
-            if len(values) > len(names):
-                fault(file, number, str(len(names) + 1), values[len(names)], f"not to follow {len(names)} values")
-        if not names:
-            fault(file, 1, None, "", "to be there: the file is empty")
-    raise InputError(f"Expected {file} to be a table of values between commas.")
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a log hold what; None where there is none."""
+
+    action: str
+    reward: str
+    propensity: str | None = None
+    position: str | None = None
+    user: str | None = None
+    time: str | None = None
+    id: str | None = None
+    context: tuple[str, ...] = ()
+    candidates: tuple[tuple[str, ...], ...] = ()
+    """Of each candidate, the columns of its features."""
+    offered: str | None = None
+    """The column that lists the candidates of a row by their names."""
+    item_columns: tuple[str, ...] = ()
+    """Columns of lists, one entry for each candidate of a row: its place, then what is known of it."""
+
+    @property
+    def single(self) -> dict[str, str]:
+        """The columns that there is one of, by what they hold."""
+        words = ("action", "reward", "propensity", "position", "user", "time", "id", "offered")
+        return {word: name for word in words if (name := getattr(self, word)) is not None}
+
+
+def columns_of(
+    source: Source,
+    *,
+    action: str | None = None,
+    reward: str | None = None,
+    propensity: str | None = None,
+    position: str | None = None,
+    user: str | None = None,
+    time: str | None = None,
+    id: str | None = None,
+    context: Sequence[str] = (),
+    candidates: str | None = None,
+) -> Columns:
+    """The columns of a log, named here or found where they bear their usual names. Whether they are there is not checked.
+
+    context: columns of the context, or beginnings of their names. candidates: the beginning of columns BEGINNING_k_j,
+    feature j of candidate k (the action is then the number k), or a column that lists the candidates of a row by name.
+    """
+    names, usual = source.columns, dict(source.usual)
+    if set(names) >= OPEN_BANDIT:
+        usual |= {"action": "item_id", "reward": "click", "propensity": "propensity_score", "position": "position"}
+        usual |= {"time": "timestamp"} if "timestamp" in names else {}
+    action, reward = action or usual.get("action", "action"), reward or usual.get("reward", "reward")
+    if propensity is None:
+        propensity = usual.get("propensity", "propensity" if "propensity" in names else None)
+    taken = (action, reward, propensity)
+    if user is None:
+        user = usual.get("user") or next((name for name in USERS if name in names and name not in taken), None)
+    if id is None:
+        id = usual.get("id") or next((name for name in IDS if name in names and name not in (*taken, user)), None)
+    if user and user in taken:
+        raise InputError(f"Expected user={user!r} not to be the action, the reward or the propensity.")
+    offered = usual.get("offered")
+    features: tuple[tuple[str, ...], ...] = ()
+    if candidates is not None and candidates in names:
+        offered = candidates
+    elif candidates:
+        features = candidate_columns(source, candidates)
+    return Columns(
+        action,
+        reward,
+        propensity or None,
+        position or usual.get("position"),
+        user or None,
+        (usual.get("time") if time is None else time) or None,
+        id or None,
+        tuple(named_columns(source, context or usual.get("context", ()), taken, user)),
+        features,
+        offered,
+        tuple(usual.get("item_columns", ())),
+    )
+
+
+def expect_columns(source: Source, columns: Columns) -> None:
+    """Raise unless the log has these columns, and rows."""
+    if len(source) == 0:
+        fault(source.file, 2, source.columns[0] if source.columns else None, "", "to be there: the log holds no rows")
+    for name in columns.single.values():
+        if name not in source.schema:
+            fault(source.file, 1, name, source.columns[:8], "to name this column")
 
 
 def log(
@@ -112,39 +181,49 @@ def log(
     candidates: the beginning of columns BEGINNING_k_j, feature j of candidate k; the action is then the number k.
     user: who it was, texts or numbers, of every row; by default user or user_id where there is one, and "" for none.
     """
-    file, table = opened(source, "log")
-    if len(table) == 0:
-        fault(file, 2, table.columns[0] if table.columns else None, "", "to be there: the log holds no rows")
-    if set(table.columns) >= OPEN_BANDIT:
-        action, reward = action or "item_id", reward or "click"
-        propensity, position = propensity or "propensity_score", position or "position"
+    found = source_of(source)
+    if set(found.columns) >= OPEN_BANDIT:
         features = features or ("user_feature_",)
-    action, reward = action or "action", reward or "reward"
-    if propensity is None and "propensity" in table.columns:
-        propensity = "propensity"
-    if user is None:
-        user = next((name for name in USERS if name in table.columns and name not in (action, reward, propensity)), None)
-    for name in (action, reward, propensity, position, user):
-        if name and name not in table.columns:
-            fault(file, 1, name, table.columns[:8], "to name this column")
-    if user and user in (action, reward, propensity):
-        raise InputError(f"Expected user={user!r} not to be the action, the reward or the propensity.")
-    of = "row" if isinstance(source, pl.DataFrame) or file.suffix == ".parquet" else "line"
-    rewards = _numbers(file, table, Column(reward, float, 0, 1), of)
+    columns = columns_of(
+        found,
+        action=action,
+        reward=reward,
+        propensity=propensity,
+        position=position,
+        context=features,
+        candidates=candidates,
+        user=user,
+    )
+    expect_columns(found, columns)
+    file, table, of = found.file, found.whole(), found.of
+    rewards = _rewards(file, table, columns.reward, of)
     propensities = None
-    if propensity is not None:
-        propensities = _numbers(file, table, Column(propensity, float, 0, 1), of)
+    if columns.propensity is not None:
+        propensities = _numbers(file, table, Column(columns.propensity, float, 0, 1), of)
         if (propensities <= 0).any():
             row = int((propensities <= 0).argmax())
-            fault(file, _place(row, of), propensity, float(propensities[row]), "> 0", of=of)
-    offered = candidates_of(file, table, candidates, of) if candidates else np.zeros((len(table), 0, 0))
-    chosen, actions = _actions(file, table, action, offered.shape[1] if candidates else None, of)
-    context, names = context_of(file, table, columns_of(file, table, features, (action, reward, propensity), user), of)
+            fault(file, found.place(row), columns.propensity, float(propensities[row]), "> 0", of=of)
+    wide = columns.candidates
+    cells = [_numbers(file, table, Column(name), of) for own in wide for name in own]
+    offered = np.stack(cells, axis=1).reshape(len(table), len(wide), -1) if wide else np.zeros((len(table), 0, 0))
+    chosen, actions = _actions(file, table, columns.action, len(wide) if wide else None, of)
+    context, names = context_of(file, table, columns.context, of)
     slots = np.zeros(len(table), dtype=np.int64)
-    if position is not None:
-        slots = np.unique(_numbers(file, table, Column(position, int), of), return_inverse=True)[1]
-    whose = _users(file, table, user, of) if user else None
+    if columns.position is not None:
+        slots = np.unique(_numbers(file, table, Column(columns.position, int), of), return_inverse=True)[1]
+    whose = _users(file, table, columns.user, of) if columns.user else None
     return Log(file, chosen, actions, rewards, propensities, context, offered, slots, names, whose)
+
+
+def _rewards(file: File, table: pl.DataFrame, name: str, of: str) -> Floats:
+    """Rewards, 0 to 1 or truth values. What is wrong with one is said without repeating it."""
+    values = table[name]
+    numbers = values.cast(pl.Float64, strict=False)
+    fine = numbers.is_between(0, 1).fill_null(False)
+    if not fine.all():
+        row = int((~fine).arg_max() or 0)
+        fault(file, _place(row, of), name, PRIVATE, "to be a number from 0 to 1; it is private and not repeated", of=of)
+    return numbers.to_numpy()
 
 
 def _place(row: int, of: str) -> int:
@@ -179,18 +258,16 @@ def _users(file: File, table: pl.DataFrame, name: str, of: str) -> Integers:
     return (values.rank("dense") - 1).cast(pl.Int64).to_numpy()
 
 
-def columns_of(
-    file: File, table: pl.DataFrame, wanted: Sequence[str], taken: Sequence[str | None], user: str | None
-) -> list[str]:
+def named_columns(source: Source, wanted: Sequence[str], taken: Sequence[str | None], user: str | None) -> list[str]:
     """The columns that these names, or beginnings of names, stand for."""
     found: list[str] = []
     for beginning in wanted:
-        exact = [beginning] if beginning in table.columns else []
-        matching = exact or [name for name in table.columns if name.startswith(beginning) and name not in (*taken, user)]
+        exact = [beginning] if beginning in source.schema else []
+        matching = exact or [name for name in source.columns if name.startswith(beginning) and name not in (*taken, user)]
         if beginning in taken:
-            raise InputError(f"Expected features={beginning!r} not to be the action, the reward or the propensity.")
+            raise InputError(f"Expected context={beginning!r} not to be the action, the reward or the propensity.")
         if not matching:
-            fault(file, 1, beginning, table.columns[:8], "to name this column, or columns that begin so")
+            fault(source.file, 1, beginning, source.columns[:8], "to name this column, or columns that begin so")
         found += [name for name in matching if name not in found]
     return found
 
@@ -214,15 +291,14 @@ def context_of(file: File, table: pl.DataFrame, columns: Sequence[str], of: str)
     return np.hstack(parts), tuple(names)
 
 
-def candidates_of(file: File, table: pl.DataFrame, beginning: str, of: str) -> Floats:
-    """The features (rows, K, d) in columns BEGINNING_k_j."""
+def candidate_columns(source: Source, beginning: str) -> tuple[tuple[str, ...], ...]:
+    """The names of columns BEGINNING_k_j, by candidate k."""
     pattern = re.compile(re.escape(beginning) + r"_?(\d+)_(\d+)")
-    places = {(int(m[1]), int(m[2])): m[0] for name in table.columns if (m := pattern.fullmatch(name))}
+    places = {(int(m[1]), int(m[2])): m[0] for name in source.columns if (m := pattern.fullmatch(name))}
     if not places:
-        fault(file, 1, f"{beginning}_0_0", table.columns[:8], "to name the candidates' features")
+        fault(source.file, 1, f"{beginning}_0_0", source.columns[:8], "to name the candidates' features")
     count, d = (1 + max(place[axis] for place in places) for axis in (0, 1))
     missing = [place for place in np.ndindex(count, d) if place not in places]
     if missing:
-        fault(file, 1, "{}_{}_{}".format(beginning, *missing[0]), table.columns[:8], "to name this column")
-    columns = [_numbers(file, table, Column(places[place]), of) for place in np.ndindex(count, d)]
-    return np.stack(columns, axis=1).reshape(len(table), count, d)
+        fault(source.file, 1, "{}_{}_{}".format(beginning, *missing[0]), source.columns[:8], "to name this column")
+    return tuple(tuple(places[k, j] for j in range(d)) for k in range(count))

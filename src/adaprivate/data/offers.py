@@ -13,8 +13,9 @@ import numpy as np
 import polars as pl
 
 from adaprivate.check import Floats, InputError, Integers
-from adaprivate.data.logs import OPEN_BANDIT, USERS, candidates_of, columns_of, context_of
+from adaprivate.data.logs import OPEN_BANDIT, USERS, candidate_columns, context_of, named_columns
 from adaprivate.data.reading import File, fault
+from adaprivate.data.sources import in_memory
 
 REWARDS = ("reward", "click")
 """Columns of these names are never read, whatever they are asked for as."""
@@ -72,17 +73,19 @@ def offers(
     for name in wanted:
         if name not in names:
             fault(file, 1, name, names[:8], "to name this column")
-    empty = pl.DataFrame({name: [] for name in names})
-    beginnings = [] if candidates is None else [name for name in names if name.startswith(candidates)]
-    context = columns_of(file, empty, features, (action, *REWARDS), user) if candidates is None else []
-    public = _collected(file, table.select(wanted or beginnings[:1] or names[:0]))
+    empty = in_memory(file, pl.DataFrame({name: [] for name in names}), of)
+    places = () if candidates is None else candidate_columns(empty, candidates)
+    offered = [name for own in places for name in own]
+    context = named_columns(empty, features, (action, *REWARDS), user) if candidates is None else []
+    public = _collected(file, table.select(wanted or offered[:1] or names[:0]))
     if len(public) == 0:
         fault(file, 2, names[0] if names else None, "", "to be there: the log holds no rows")
-    first = _collected(file, table.select(context or beginnings).head(LOOKED_AT))
+    first = _collected(file, table.select(context or offered).head(LOOKED_AT))
     first = first.select(_numeric(first[name]) for name in first.columns)
     visits = None if user is None else public[user].value_counts()["count"].cast(pl.Int64).to_numpy()
     if candidates is not None:
-        return Offers(len(public), _scaled(candidates_of(file, first, candidates, of)), False, visits)
+        values, _ = context_of(file, first, offered, of)
+        return Offers(len(public), _scaled(values.reshape(len(first), len(places), -1)), False, visits)
     count = public[action].n_unique()
     if count < 2:
         fault(file, None, action, count, "different actions, two or more")

@@ -1,145 +1,235 @@
 """Logged decisions in the form that policies and estimators take: what was offered, chosen and earned.
 
-What could have been chosen comes from one of
-
-    candidates        columns x_k_j: feature j of candidate k, each row its own
-    an items file     one row an item, its name and numeric features; every item is a candidate of every row
-    context columns   every action of the log is a candidate, with the row's context in a block of its own
-    nothing           the actions of the log are fixed arms: unit vectors
-
-Features are scaled by the largest norm if that is above 1: a public number, like everything here but rewards.
+What could be chosen is an array, or is built row by row from contexts and items when it is asked for: a log of millions of
+rows has far more features than fit in memory.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import numpy as np
-import polars as pl
 
 from adaprivate import check
-from adaprivate.check import Array, Floats, InputError, Integers
-from adaprivate.data.logs import Log, opened
-from adaprivate.data.logs import log as read_log
-from adaprivate.data.reading import fault
+from adaprivate.check import Array, Floats, Integers
+from adaprivate.features import Featuriser
 
-MOST_NUMBERS = 400_000_000
-"""At most so many features are held at once."""
+MOST_NUMBERS = 2_000_000
+"""About so many features are built at once."""
+LARGEST_PART = 65_536
+"""So many rows are in a part at most."""
+
+
+class Offers(ABC):
+    """What each of some rows could choose from."""
+
+    counts: Integers | None = None
+    """How many candidates each row has; None where all have as many."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int, int]:
+        """Rows (1 if all are the same), the most candidates of a row, and the length of a feature vector."""
+
+    @abstractmethod
+    def every(self) -> Floats:
+        """The features (rows, candidates, length); of candidates that a row does not have, anything."""
+
+    @abstractmethod
+    def chosen(self, actions: Array) -> Floats:
+        """The features (n, length) of what was chosen in each row."""
+
+    @abstractmethod
+    def part(self, rows: slice | Integers) -> Offers:
+        """Some of the rows."""
 
 
 @dataclass(frozen=True)
+class Given(Offers):
+    """Features that are there: (n, K, d), or (1, K, d) when every row offers the same."""
+
+    features: Floats
+    counts: Integers | None = None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        rows, count, length = self.features.shape
+        return rows, count, length
+
+    def every(self) -> Floats:
+        return self.features
+
+    def chosen(self, actions: Array) -> Floats:
+        if len(self.features) == 1:
+            return np.asarray(self.features[0, actions])
+        return np.asarray(self.features[np.arange(len(actions)), actions])
+
+    def part(self, rows: slice | Integers) -> Offers:
+        if len(self.features) == 1 and self.counts is None:
+            return self
+        return Given(self.features[rows], None if self.counts is None else self.counts[rows])
+
+
+@dataclass(frozen=True)
+class Built(Offers):
+    """Features that a featuriser makes of contexts (n, |c|) and items: those of all rows, or each row's own.
+
+    ``items``: rows (K, |z|) or positions (K,) for all; (n, K, |z|) or (n, K) for each, of which ``counts`` are there.
+    """
+
+    featuriser: Featuriser
+    contexts: Floats
+    items: Array
+    counts: Integers | None = None
+
+    @property
+    def own(self) -> bool:
+        """Whether each row has items of its own."""
+        return self.items.ndim == (3 if self.items.dtype == np.float64 else 2)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return len(self.contexts), self.items.shape[1 if self.own else 0], self.featuriser.dimension
+
+    def every(self) -> Floats:
+        items = self.items if self.own else np.broadcast_to(self.items, (len(self.contexts), *self.items.shape))
+        return self.featuriser.build_many(self.contexts, items)
+
+    def chosen(self, actions: Array) -> Floats:
+        items = self.items[np.arange(len(actions)), actions] if self.own else self.items[actions]
+        return self.featuriser.build_many(self.contexts, items[:, None])[:, 0]
+
+    def part(self, rows: slice | Integers) -> Offers:
+        counts = None if self.counts is None else self.counts[rows]
+        return Built(self.featuriser, self.contexts[rows], self.items[rows] if self.own else self.items, counts)
+
+
+class Recorded(Protocol):
+    """Decisions that can be gone through in parts, as often as needed."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def count(self) -> int:
+        """How many candidates a row offers at most."""
+
+    @property
+    def dimension(self) -> int:
+        """The length of a feature vector."""
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every row offers the same candidates."""
+
+    @property
+    def people(self) -> int | None:
+        """How many made these decisions, where they are told apart."""
+
+    @property
+    def least_propensity(self) -> float | None:
+        """The smallest propensity; None where none are known."""
+
+    @property
+    def acceptance(self) -> float:
+        """The share of rows that any policy is expected to agree with in replay."""
+
+    @property
+    def uniform_chance(self) -> float | None:
+        """How likely shares of actions as uneven as these are under uniform choice, where no propensities are known."""
+
+    def parts(self, start: int = 0, stop: int | None = None) -> Iterator[Decisions]:
+        """The rows from ``start`` to ``stop``, in parts whose features can be held at once."""
+
+
 class Decisions:
-    """Logged decisions. ``candidates`` is (n, K, d), or (1, K, d) when every row offers the same.
+    """Logged decisions. ``candidates`` is (n, K, d), (1, K, d) when every row offers the same, or :class:`Offers`.
 
     ``users``: whose each was, as a number; None where people are not told apart.
     """
 
-    candidates: Floats
-    actions: Array
-    rewards: Floats
-    propensities: Floats | None = None
-    users: Integers | None = None
-
-    def __post_init__(self) -> None:
-        n = len(self.actions)
-        check.expect(len(self.candidates) in (1, n), "len(candidates)", len(self.candidates), f"in {{1, {n}}}")
-        check.expect(len(self.rewards) == n, "len(rewards)", len(self.rewards), f"== {n}")
-        if self.users is not None:
-            check.expect(len(self.users) == n, "len(users)", len(self.users), f"== {n}")
+    def __init__(
+        self,
+        candidates: Floats | Offers,
+        actions: Array,
+        rewards: Floats,
+        propensities: Floats | None = None,
+        users: Integers | None = None,
+    ) -> None:
+        self.offers = candidates if isinstance(candidates, Offers) else Given(candidates)
+        self.actions, self.rewards, self.propensities, self.users = actions, rewards, propensities, users
+        n, rows = len(actions), self.offers.shape[0]
+        check.expect(rows in (1, n), "len(candidates)", rows, f"in {{1, {n}}}")
+        check.expect(len(rewards) == n, "len(rewards)", len(rewards), f"== {n}")
+        if users is not None:
+            check.expect(len(users) == n, "len(users)", len(users), f"== {n}")
 
     def __len__(self) -> int:
         return len(self.actions)
 
     @property
+    def candidates(self) -> Floats:
+        """The features of all candidates."""
+        return self.offers.every()
+
+    @property
+    def counts(self) -> Integers | None:
+        """How many candidates each row has, where they differ."""
+        return self.offers.counts
+
+    @property
     def fixed(self) -> bool:
         """Whether every row offers the same candidates."""
-        return len(self.candidates) == 1
+        return isinstance(self.offers, Given) and self.offers.shape[0] == 1 and self.counts is None
 
     @property
     def count(self) -> int:
-        """How many candidates a row offers."""
-        return int(self.candidates.shape[1])
+        """How many candidates a row offers at most."""
+        return self.offers.shape[1]
 
     @property
     def dimension(self) -> int:
         """The length of a feature vector."""
-        return int(self.candidates.shape[2])
+        return self.offers.shape[2]
 
     @property
     def people(self) -> int | None:
         """How many made these decisions, where they are told apart."""
         return None if self.users is None else len(np.unique(self.users))
 
-    def offered(self, row: int) -> Floats:
-        """The candidates of a row."""
-        candidates: Floats = self.candidates[0 if self.fixed else row]
-        return candidates
+    @property
+    def least_propensity(self) -> float | None:
+        """The smallest propensity; None where none are known."""
+        return None if self.propensities is None else float(self.propensities.min())
+
+    @property
+    def acceptance(self) -> float:
+        """The share of rows that any policy is expected to agree with in replay."""
+        if self.propensities is not None:
+            return float(self.propensities.min())
+        return 1 / self.count
+
+    @property
+    def uniform_chance(self) -> float | None:
+        """Not known here."""
+        return None
 
     @property
     def chosen(self) -> Floats:
         """The features of what was chosen in each row."""
-        return self.candidates[0, self.actions] if self.fixed else self.candidates[np.arange(len(self)), self.actions]
+        return self.offers.chosen(self.actions)
 
-    def part(self, rows: slice) -> Decisions:
+    def part(self, rows: slice | Integers) -> Decisions:
         """Some of the rows."""
-        candidates = self.candidates if self.fixed else self.candidates[rows]
         known = None if self.propensities is None else self.propensities[rows]
         whose = None if self.users is None else self.users[rows]
-        return Decisions(candidates, self.actions[rows], self.rewards[rows], known, whose)
+        return Decisions(self.offers.part(rows), self.actions[rows], self.rewards[rows], known, whose)
 
-
-def logged(
-    source: str | Path | pl.DataFrame, *, items: str | Path | pl.DataFrame | None = None, **columns: Any
-) -> Decisions:
-    """The decisions in a file or table, whose ``columns`` are named as in ``data.log``."""
-    return decisions(read_log(source, **columns), context=bool(columns.get("features")), items=items)
-
-
-def decisions(log: Log, *, context: bool = False, items: str | Path | pl.DataFrame | None = None) -> Decisions:
-    """The decisions of a log; ``context`` says that its context is to be used, ``items`` where items have features."""
-    check.expect(items is None or not context, "items", items, "not to be given with context columns")
-    actions = log.action
-    if items is not None:
-        candidates, actions = _items(items, log)
-    elif log.candidates.size:
-        candidates = log.candidates
-    elif context and log.context.shape[1]:
-        candidates = _blocks(log)
-    else:
-        candidates = np.eye(len(log.actions))[None]
-    longest = float(np.sqrt((candidates * candidates).sum(axis=-1).max()))
-    scaled = np.ascontiguousarray(candidates / longest if longest > 1 else candidates)
-    return Decisions(scaled, actions, log.reward, log.propensity, log.user)
-
-
-def _blocks(log: Log) -> Floats:
-    values = np.hstack([log.context, np.ones((len(log), 1))])
-    count, width = len(log.actions), values.shape[1]
-    numbers = len(log) * count * count * width
-    check.expect(
-        numbers <= MOST_NUMBERS, "features", numbers, f"<= {MOST_NUMBERS} in {log.file}; an items file needs fewer"
-    )
-    candidates = np.zeros((len(log), count, count * width))
-    for a in range(count):
-        candidates[:, a, a * width : (a + 1) * width] = values
-    return candidates
-
-
-def _items(items: str | Path | pl.DataFrame, log: Log) -> tuple[Floats, Array]:
-    """The features of every item, and the log's actions as rows of them."""
-    file, table = opened(items, "items")
-    numeric = [name for name in table.columns[1:] if table[name].dtype.is_numeric()]
-    if not numeric:
-        raise InputError(f"Expected {file} to name items in its first column and to have numeric columns.")
-    names = [str(value) for value in table[table.columns[0]].to_list()]
-    features = table.select(numeric).cast(pl.Float64).to_numpy()
-    wrong = np.argwhere(~np.isfinite(features))
-    if len(wrong):
-        row, column = wrong[0].tolist()
-        fault(file, row + 1, numeric[column], float(features[row, column]), "to be a finite number", of="row")
-    places = {name: row for row, name in enumerate(names)}
-    unknown = [name for name in log.actions if name not in places]
-    check.expect(not unknown, "actions", unknown[:3], f"to be items of {file}")
-    return features[None], np.array([places[name] for name in log.actions])[log.action]
+    def parts(self, start: int = 0, stop: int | None = None) -> Iterator[Decisions]:
+        """The rows from ``start`` to ``stop``, in parts whose features can be held at once."""
+        size = LARGEST_PART if self.fixed else max(1, min(LARGEST_PART, MOST_NUMBERS // (self.count * self.dimension)))
+        end = len(self) if stop is None else min(stop, len(self))
+        for begin in range(start, end, size):
+            yield self.part(slice(begin, min(begin + size, end)))

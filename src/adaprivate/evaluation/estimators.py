@@ -9,26 +9,30 @@ chooses it) / (probability with which it was logged), and the mean features f of
     dr      mean(q(f) + w (r - q(x))), q cross-fitted       right if either is
 
 Each is asymptotically a mean of one influence value per row, whose spread gives its standard error (for dm that includes
-the fit, by the sandwich formula). The bootstrap draws rows again instead and takes percentiles. Where rows say whose they
-are, a person's are not taken for independent: their influence values are added up first, and people are drawn again.
+the fit, by the sandwich formula). The bootstrap draws influence values again instead and takes percentiles. Where rows say
+whose they are, a person's are not taken for independent: their influence values are added up first, and people are drawn
+again.
+
+Where few rewards carry an estimate neither can be believed: it is marked, and has the interval that Fay and Feuer gave for
+weighted sums of rare events (:class:`adaprivate.evaluation.tallies.Carried`), which is never empty.
+
+Rows come in parts, gone through once to three times; nothing that grows with their number is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 from adaprivate import check
 from adaprivate.check import Floats, Integers
+from adaprivate.evaluation.tallies import FEW_REWARDED, Tally, Units
 
 ESTIMATORS = ("replay", "ips", "snips", "dm", "dr")
-INTERVALS = ("asymptotic", "bootstrap")
+INTERVALS = ("asymptotic", "bootstrap", "wilson", "few-rewards")
 FOLDS = 2
-_CELLS = 2_000_000
-"""About so many bootstrap weights are drawn at a time."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,17 @@ class Estimate:
     effective_sample_size: float
     rows: int
     rewarded: float | None = None
-    """The same over what each row adds to the value: when only a few rows do, the interval is too short to be believed."""
+    """The same over what each row, or each person, adds to the value."""
+    few: bool = False
+    """Whether so few rewards (or, of replay and snips, rows without one) carry it that the interval is that for few."""
+    method: str = "asymptotic"
+    """How the interval was made: asymptotic, bootstrap, wilson, few-rewards, or noise (of a published estimate)."""
 
     def __str__(self) -> str:
+        few = f", few: {self.rewarded:.1f} rewards carry it" if self.few and self.rewarded is not None else ""
         return (
             f"{self.estimator} {self.value:.6g} +- {self.sem:.2g} ({100 * self.confidence:g} % within {self.low:.6g} .. "
-            f"{self.high:.6g}), effective sample size {self.effective_sample_size:.0f} of {self.rows}"
+            f"{self.high:.6g}), effective sample size {self.effective_sample_size:.0f} of {self.rows}{few}"
         )
 
 
@@ -71,15 +80,19 @@ class Sample:
 
     def __post_init__(self) -> None:
         rewards = check.floats("rewards", self.rewards, (None,))
-        check.expect(len(rewards) >= 2, "len(rewards)", len(rewards), ">= 2")
         if self.weights is not None:
             weights = check.floats("weights", self.weights, (len(rewards),))
-            check.expect(bool((weights >= 0).all()), "min(weights)", float(weights.min()), ">= 0")
-        if self.chosen is not None:
+            check.expect(bool((weights >= 0).all()), "min(weights)", float(weights.min(initial=0.0)), ">= 0")
+        if self.expected is not None:
+            check.expect(self.chosen is not None, "chosen", None, "to be given with expected")
             chosen = check.floats("chosen", self.chosen, (len(rewards), None))
             check.floats("expected", self.expected, chosen.shape)
         if self.people is not None:
             check.expect(len(self.people) == len(rewards), "len(people)", len(self.people), f"== {len(rewards)}")
+
+
+Samples = Callable[[], Iterable[Sample]]
+"""Samples of the same rows in the same order, whenever it is called."""
 
 
 def effective_sample_size(weights: Floats) -> float:
@@ -99,55 +112,96 @@ def estimate(
 ) -> Estimate:
     """The estimate by name; "replay" is the mean reward of rows that replay accepted."""
     check.one_of("estimator", estimator, ESTIMATORS)
-    check.one_of("interval", interval, INTERVALS)
-    check.probability("confidence", confidence)
-    r, w = np.asarray(sample.rewards), sample.weights
     if estimator in ("ips", "snips", "dr"):
-        check.expect(w is not None, "weights", None, f"to be given for {estimator}: the log needs propensities")
+        check.expect(
+            sample.weights is not None, "weights", None, f"to be given for {estimator}: the log needs propensities"
+        )
     if estimator in ("dm", "dr"):
         check.expect(sample.chosen is not None, "chosen", None, f"to be given for {estimator}: features of each row")
-    w = np.ones(len(r)) if w is None or estimator == "replay" else np.asarray(w)
-    again: Callable[[Floats], Floats]
-    if estimator in ("replay", "ips"):
-        influence, shares = w * r, w
-        again = _means(influence)
-    elif estimator == "snips":
-        check.expect(float(w.sum()) > 0, "sum(weights)", 0.0, "> 0: the policy never chooses what was logged")
-        value = float(w @ r / w.sum())
-        influence, shares = value + w * (r - value) / w.mean(), w
-        again = _ratios(w * r, w)
-    else:
-        X, F = _with_one(sample.chosen), _with_one(sample.expected)
-        if estimator == "dm":
-            influence, shares = _direct(r, X, F)
-            again = _refits(r, X, F)
-        else:
-            influence, shares = _doubly_robust(r, w, X, F), w
-            again = _means(influence)
-    value = float(influence.mean())
-    n = len(r)
-    lost = np.linalg.matrix_rank(X) if estimator == "dm" else 1
-    unit, count = _units(sample.people, n)
-    spread = np.bincount(unit, influence - value)
-    scale = count / (count - 1) * (n - 1) / max(n - lost, 1)
-    sem = float(np.sqrt(scale * (spread @ spread)) / n) if np.ptp(influence) > 0 else 0.0
-    if interval == "asymptotic":
-        reach = float(stdtrit(count - 1, (1 + confidence) / 2)) * sem
-        low, high = value - reach, value + reach
-    else:
-        drawn = _resampled(again, unit, count, check.whole("resamples", resamples, at_least=20), seed)
-        low, high = np.quantile(drawn, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
-    rewarded = effective_sample_size(np.abs(shares * r))
-    return Estimate(estimator, value, sem, low, high, confidence, effective_sample_size(shares), n, rewarded)
+    people = None if sample.people is None else len(np.unique(sample.people))
+    units = Units(len(sample.rewards), people)
+    how = {"confidence": confidence, "interval": interval, "resamples": resamples, "seed": seed}
+    return estimate_in_parts(estimator, lambda: [sample], lambda: [sample], units, **how)  # type: ignore[arg-type]
 
 
-def _units(people: Integers | None, rows: int) -> tuple[Integers, int]:
-    """What is taken for independent: people, or rows where they are nobody's, or all of one; numbered, and how many."""
-    if people is not None:
-        known, numbers = np.unique(people, return_inverse=True)
-        if len(known) > 1:
-            return numbers, len(known)
-    return np.arange(rows), rows
+def estimate_in_parts(
+    estimator: str,
+    samples: Samples,
+    choices: Samples,
+    units: Units,
+    *,
+    confidence: float = 0.95,
+    interval: str = "asymptotic",
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Estimate:
+    """The same of rows in parts. ``choices``: samples of rewards and chosen features alone, where no more is needed."""
+    check.one_of("estimator", estimator, ESTIMATORS)
+    check.one_of("interval", interval, INTERVALS)
+    check.probability("confidence", confidence)
+    check.whole("resamples", resamples, at_least=20)
+    lost = 1
+    if estimator == "dm":
+        tally, lost = _direct(samples, choices, units)
+    elif estimator == "dr":
+        tally = _doubly_robust(samples, choices, units)
+    else:
+        tally = Tally(units)
+        for part in samples():
+            w = np.ones(len(part.rewards)) if estimator == "replay" else np.asarray(part.weights)
+            tally.add(part.people, part.rewards, w, w * part.rewards)
+    check.expect(tally.rows >= 2, "len(rewards)", tally.rows, ">= 2")
+    how = {"confidence": confidence, "interval": interval, "resamples": resamples, "seed": seed}
+    return judged(estimator, tally, lost, **how)  # type: ignore[arg-type]
+
+
+def judged(
+    estimator: str, tally: Tally, lost: int = 1, *, confidence: float, interval: str, resamples: int = 1000, seed: int = 0
+) -> Estimate:
+    """The estimate that follows from the sums."""
+    ratio = estimator == "snips"
+    if estimator in ("ips", "snips"):
+        check.expect(tally.weight > 0, "sum(weights)", 0.0, "> 0: the policy never chooses what was logged")
+    value = tally.total / (tally.weight if ratio else tally.rows)
+    sem = tally.sem(tally.spread(value, ratio), lost)
+    reach = tally.student(confidence) * sem
+    low, high = value - reach, value + reach
+    carried = tally.rewarded
+    if estimator in ("replay", "snips"):
+        carried = min(carried, tally.misses.effective)
+    few = carried < FEW_REWARDED
+    if few and interval != "wilson":
+        interval = "few-rewards"
+    if interval == "wilson":
+        check.expect(estimator in ("replay", "ips", "snips"), "interval", interval, "to be of replay, ips or snips")
+        low, high = tally.wilson(value, confidence)
+    elif interval == "few-rewards":
+        low, high = _of_few(estimator, tally, value, (low, high), confidence)
+    elif interval == "bootstrap":
+        low, high = np.quantile(tally.drawn(resamples, seed, ratio), [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
+    return Estimate(
+        estimator, value, sem, low, high, confidence, tally.effective, tally.rows, tally.rewarded, few, interval
+    )
+
+
+def _of_few(
+    estimator: str, tally: Tally, value: float, asymptotic: tuple[float, float], confidence: float
+) -> tuple[float, float]:
+    """An interval for an estimate that few rewards carry, or that few rows without a reward keep from 1."""
+    if estimator in ("replay", "snips"):
+        whole = tally.weight
+        if tally.misses.effective < tally.hits.effective:
+            low, high = tally.misses.within(confidence)
+            return max(1 - high / whole, 0.0), 1 - low / whole
+        low, high = tally.hits.within(confidence)
+        return low / whole, min(high / whole, 1.0)
+    n = 1 if estimator == "dm" else tally.rows
+    (low, high), (under, over) = tally.hits.within(confidence), tally.below.within(confidence)
+    low, high = (low - over) / n, (high - under) / n
+    if estimator == "dr":  # as far around its own value as ips is uncertain, whose model is no model
+        own = tally.hits.sums[0] / n
+        low, high = min(asymptotic[0], value - (own - low)), max(asymptotic[1], value + (high - own))
+    return low, high
 
 
 def _with_one(features: Floats | None) -> Floats:
@@ -155,47 +209,57 @@ def _with_one(features: Floats | None) -> Floats:
     return np.hstack([array, np.ones((len(array), 1))])
 
 
-def _fitted(X: Floats, r: Floats) -> Floats:
-    """Least squares; the shortest solution where there are several."""
-    return np.linalg.pinv(X.T @ X, hermitian=True, rcond=1e-10) @ (X.T @ r)
+class _Fit:
+    """Least squares, from sums; the shortest solution where there are several."""
+
+    def __init__(self) -> None:
+        self.gram: Floats | float = 0.0
+        self.product: Floats | float = 0.0
+
+    def add(self, X: Floats, r: Floats) -> None:
+        self.gram, self.product = self.gram + X.T @ X, self.product + X.T @ r
+
+    def solved(self) -> tuple[Floats, Floats]:
+        """The inverse of the Gram matrix, and the coefficients."""
+        inverse = np.linalg.pinv(np.asarray(self.gram), hermitian=True, rcond=1e-10)
+        return inverse, inverse @ self.product
 
 
-def _direct(r: Floats, X: Floats, F: Floats) -> tuple[Floats, Floats]:
-    """The influence values of dm, and the weights of the rewards in it."""
-    inverse = np.linalg.pinv(X.T @ X, hermitian=True, rcond=1e-10)
-    theta = inverse @ (X.T @ r)
-    shares = X @ (inverse @ F.mean(axis=0))
-    return F @ theta + len(r) * shares * (r - X @ theta), shares
+def _direct(samples: Samples, choices: Samples, units: Units) -> tuple[Tally, int]:
+    """The sums of dm, and how many coefficients were fitted. Linear in rewards: each has the weight x' inverse mean(f)."""
+    fit = _Fit()
+    for part in choices():
+        fit.add(_with_one(part.chosen), part.rewards)
+    inverse, theta = fit.solved()
+    models, mean = Tally(units), np.zeros(len(theta))
+    for part in samples():
+        F = _with_one(part.expected)
+        mean += F.sum(axis=0)
+        models.add(part.people, part.rewards, np.zeros(len(F)), F @ theta)
+    n = models.rows
+    direction = inverse @ (mean / max(n, 1))
+    tally = Tally(units)
+    for part in choices():
+        X = _with_one(part.chosen)
+        shares = X @ direction
+        tally.add(part.people, part.rewards, shares, n * shares * (part.rewards - X @ theta))
+    tally.include(models)
+    return tally, int(np.linalg.matrix_rank(np.asarray(fit.gram), hermitian=True))
 
 
-def _doubly_robust(r: Floats, w: Floats, X: Floats, F: Floats) -> Floats:
-    values = np.empty(len(r))
-    fold = np.arange(len(r)) % FOLDS
-    for k in range(FOLDS):
-        here = fold == k
-        theta = _fitted(X[~here], r[~here])
-        values[here] = F[here] @ theta + w[here] * (r[here] - X[here] @ theta)
-    return values
-
-
-def _means(values: Floats) -> Callable[[Floats], Floats]:
-    return lambda counts: counts @ values / counts.sum(axis=1)
-
-
-def _ratios(top: Floats, bottom: Floats) -> Callable[[Floats], Floats]:
-    return lambda counts: counts @ top / np.maximum(counts @ bottom, 1e-300)
-
-
-def _refits(r: Floats, X: Floats, F: Floats) -> Callable[[Floats], Floats]:
-    def values(counts: Floats) -> Floats:
-        return np.array([(c @ F) @ _fitted(X * np.sqrt(c)[:, None], r * np.sqrt(c)) / c.sum() for c in counts])
-
-    return values
-
-
-def _resampled(again: Callable[[Floats], Floats], unit: Integers, count: int, resamples: int, seed: int) -> Floats:
-    """The estimate on rows, or people, drawn again: each counts a Poisson number of times."""
-    rng = np.random.default_rng(seed)
-    size = max(1, _CELLS // len(unit))
-    sizes = [min(size, resamples - start) for start in range(0, resamples, size)]
-    return np.concatenate([again(rng.poisson(1.0, size=(k, count))[:, unit].astype(np.float64)) for k in sizes])
+def _doubly_robust(samples: Samples, choices: Samples, units: Units) -> Tally:
+    """The sums of dr: rows are judged by the model that the other half of them fitted."""
+    fits, start = [_Fit() for _ in range(FOLDS)], 0
+    for part in choices():
+        X, fold = _with_one(part.chosen), np.arange(start, start + len(part.rewards)) % FOLDS
+        for k in range(FOLDS):
+            fits[k].add(X[fold != k], part.rewards[fold != k])
+        start += len(part.rewards)
+    thetas = np.stack([fit.solved()[1] for fit in fits])
+    tally = Tally(units)
+    for part in samples():
+        own = thetas[np.arange(tally.rows, tally.rows + len(part.rewards)) % FOLDS]
+        X, F, w = _with_one(part.chosen), _with_one(part.expected), np.asarray(part.weights)
+        values = np.einsum("nd,nd->n", F, own) + w * (part.rewards - np.einsum("nd,nd->n", X, own))
+        tally.add(part.people, part.rewards, w, values)
+    return tally

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,17 +11,51 @@ import polars as pl
 
 from adaprivate import check, privacy
 from adaprivate import policies as policy_registry
-from adaprivate.evaluation.decisions import Decisions, logged
+from adaprivate.data.inspecting import FALSE_ALARM
+from adaprivate.evaluation.decisions import Decisions, Recorded
 from adaprivate.evaluation.judging import judge, logged_value
+from adaprivate.evaluation.showing import as_text
+from adaprivate.evaluation.streams import LogStream, logged
+from adaprivate.features import Featuriser
 
-_FIELDS = ("estimator", "value", "low", "high", "sem", "effective_sample_size", "rows", "rewarded")
+_FIELDS = ("estimator", "value", "low", "high", "sem", "effective_sample_size", "rows", "rewarded", "few", "method")
 _OWN = {"dimension", "rounds", "epsilon", "delta"}
 """Options of a policy that are arguments of their own, or follow from the log."""
 
 
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A row for each policy, epsilon and estimator. ``str()`` is the table for people; ``table`` the polars DataFrame.
+
+    What a DataFrame can do is asked of the table: ``found["value"]``, ``found.select(...)``, ``found.to_dicts()``.
+    """
+
+    table: pl.DataFrame
+    featuriser: dict[str, object] | None = None
+    """The description of features that were used, ready for JSON; None where there is none."""
+
+    def __str__(self) -> str:
+        return as_text(self.table.to_dicts())
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.table[key]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "table":
+            raise AttributeError(name)
+        return getattr(self.table, name)
+
+    def equals(self, other: Evaluation | pl.DataFrame) -> bool:
+        """Whether the tables are the same."""
+        return self.table.equals(other.table if isinstance(other, Evaluation) else other)
+
+
 def evaluate(
-    log: str | Path | pl.DataFrame | Decisions,
-    policies: str | Sequence[str],
+    log: str | Path | pl.DataFrame | Mapping[str, Any] | Decisions | LogStream,
+    policy: str | Sequence[str],
     estimator: str | Sequence[str] = "replay",
     *,
     epsilon: float | Sequence[float] = 1.0,
@@ -28,10 +63,13 @@ def evaluate(
     action: str | None = None,
     reward: str | None = None,
     propensity: str | None = None,
-    features: Sequence[str] = (),
+    user: str | None = None,
+    time: str | None = None,
+    context: Sequence[str] = (),
     candidates: str | None = None,
     items: str | Path | pl.DataFrame | None = None,
-    user: str | None = None,
+    featuriser: str | Path | Mapping[str, Any] | Featuriser | None = None,
+    reward_range: tuple[float, float] = (0.0, 1.0),
     train: float = 0.5,
     rounds: int | None = None,
     cap: float | None = None,
@@ -41,32 +79,52 @@ def evaluate(
     person_rows: int | None = None,
     options: Mapping[str, Any] | None = None,
     seed: int = 0,
-) -> pl.DataFrame:
+) -> Evaluation:
     """What each policy would have earned per round; a row for each policy, epsilon and estimator, every setting a column.
 
-    ``log``: a CSV or parquet file or a table, one decision a row; ``action``, ``reward`` (0 to 1) and ``propensity`` name
-    its columns. What could be chosen: ``candidates``, how columns of each row's own begin (x for x_0_3); ``items``, a file
-    or table of items; ``features``, columns of the context; otherwise the actions are fixed arms.
+    ``log``: a CSV, parquet, JSON lines or Vowpal Wabbit dsjson file, a table, or Open Bandit Pipeline's feedback (a dict);
+    one decision a row. ``action``, ``reward`` (within ``reward_range``, and read as 0 to 1) and ``propensity`` name its
+    columns. A file may be larger than memory (docs/logs.md).
+
+    What could be chosen: ``candidates``, how columns of each row's own begin (x for x_0_3), or a column that lists items by
+    name; ``items``, a file or table of items, the first column their names; ``context``, columns of the log, or how several
+    begin. ``featuriser`` says how contexts and items become features: a :class:`Featuriser`, its description or a file of
+    it; where context columns are named without one, it is drafted from them. Otherwise actions are fixed arms.
 
     replay: the policy learns as it goes, from the rows where it chooses what was logged. ips, snips, dr, dm: it learns from
-    the first ``train`` of the rows and is then kept as it is; the other rows say what it would earn. ``cap`` bounds
-    importance weights; ``rounds`` bounds the rounds to learn.
+    the first ``train`` of the rows and is then kept as it is; the other rows say what it would earn. ``time`` names the
+    column by which rows are put in order first. ``cap`` bounds importance weights; ``rounds`` bounds the rounds to learn.
 
-    ``user``: the column that says whose a decision was (user or user_id, where there is one), which a policy with
-    ``options={"unit": "user"}`` needs. Intervals then take people for independent, not rows. ``people``, ``visits_counted``
-    and ``visits_beyond`` say what such a policy learned from.
+    ``user``: the column that says whose a decision was (user or user_id, where there is one; "" for none), which a policy
+    with ``options={"unit": "user"}`` needs. Intervals then take people for independent, not rows. ``people``,
+    ``visits_counted`` and ``visits_beyond`` say what such a policy learned from.
+
+    ``interval``: asymptotic, bootstrap, wilson or few-rewards. Where few rewards carry an estimate its row is marked
+    (``few``) and the interval is that for few rewards; ``method`` says which it is.
+    ``assumes``: what replay takes for given.
 
     Private policies are judged at every ``epsilon``, the others once. Estimates are made of raw rewards, for those who may
     see the log, unless ``release_epsilon`` makes a single one fit to publish; for a policy that protects people it protects
     them too, and has noise by the person with the most rows: ``person_rows`` counts only the first so many rows of each.
     ``log_value``: what was earned as logged.
     """
-    columns = {"action": action, "reward": reward, "propensity": propensity, "candidates": candidates, "user": user}
-    taken = log if isinstance(log, Decisions) else logged(log, items=items, features=features, **columns)
-    names = [policies] if isinstance(policies, str) else list(policies)
+    if isinstance(log, Decisions | LogStream):
+        taken: Recorded = log
+    else:
+        columns = {"action": action, "reward": reward, "propensity": propensity, "user": user, "time": time}
+        taken = logged(
+            log,
+            items=items,
+            featuriser=featuriser,
+            reward_range=reward_range,
+            context=context,
+            candidates=candidates,
+            **columns,
+        )
+    names = [policy] if isinstance(policy, str) else list(policy)
     estimators = [estimator] if isinstance(estimator, str) else list(estimator)
     budgets = list(epsilon) if isinstance(epsilon, Sequence) else [epsilon]
-    for what, listed in (("policies", names), ("estimator", estimators), ("epsilon", budgets)):
+    for what, listed in (("policy", names), ("estimator", estimators), ("epsilon", budgets)):
         check.expect(len(listed) > 0, what, listed, "to be non-empty")
     takes = {name: policy_registry.options(name) for name in names}
     check.known(options or {}, sorted({option for own in takes.values() for option in own} - _OWN))
@@ -76,10 +134,7 @@ def evaluate(
         check.expect(count == 1, "policies x epsilons x estimators", count, "== 1 to be released: every release adds up")
     how: dict[str, Any] = {"train": train, "rounds": rounds, "cap": cap, "interval": interval, "confidence": confidence}
     how["seed"] = seed
-    earned = logged_value(taken, confidence) if release_epsilon is None else None
-    of_log: dict[str, Any] = {"rows": len(taken), "people": taken.people}
-    of_log |= {"candidates": taken.count, "dimension": taken.dimension}
-    of_log |= {field: getattr(earned, field, None) for field in ("value", "low", "high")}
+    of_log = _of_log(taken, confidence, released=release_epsilon is not None)
     results = []
     for name, budget in cases:
         given = {**(options or {}), "delta": delta, "epsilon": budget}
@@ -102,13 +157,37 @@ def evaluate(
                     "epsilon": budget,
                     "released": release_epsilon is not None,
                     **{field: getattr(estimate, field) for field in _FIELDS},
+                    "assumes": assumption(taken) if word == "replay" else None,
                     **privacy.stated(guarantee),
                     "people": seen.get("people"),
                     "visits_counted": seen.get("counted"),
                     "visits_beyond": seen.get("beyond"),
-                    **{f"log_{key}": value for key, value in of_log.items()},
+                    **of_log,
                     **how,
                     **{f"policy_{key}" if key in how else key: own[key] for key in own if key != "epsilon"},
                 }
             )
-    return pl.DataFrame(results, infer_schema_length=None)
+    described = taken.description if isinstance(taken, LogStream) else None
+    return Evaluation(pl.DataFrame(results, infer_schema_length=None), described)
+
+
+def _of_log(log: Recorded, confidence: float, *, released: bool) -> dict[str, Any]:
+    """What is said of the log itself; of its rewards nothing where an estimate is published."""
+    earned = None if released else logged_value(log, confidence)
+    facts: dict[str, Any] = {"rows": len(log), "people": log.people, "candidates": log.count, "dimension": log.dimension}
+    facts |= {field: getattr(earned, field, None) for field in ("value", "low", "high", "rewarded", "few")}
+    facts["doubts"] = log.notes() if isinstance(log, LogStream) else []
+    return {f"log_{key}": value for key, value in facts.items()}
+
+
+def assumption(log: Recorded) -> str:
+    """What replay takes for given."""
+    if log.least_propensity is not None:
+        return "rows are kept by the log's propensities, which are taken for right."
+    text = "the log has no propensities, so replay assumes that every candidate was equally likely in every row"
+    chance = log.uniform_chance
+    if chance is None:
+        return f"{text}."
+    if chance < FALSE_ALARM:
+        return f"{text}. The shares of its actions CONTRADICT that (p = {chance:.1g}): the estimate is biased."
+    return f"{text}. The shares of its actions do not contradict that (p = {chance:.2g})."

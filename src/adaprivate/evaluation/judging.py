@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from adaprivate import check, policies
-from adaprivate.evaluation.decisions import Decisions
-from adaprivate.evaluation.estimators import ESTIMATORS, Estimate, Sample, estimate
+from adaprivate.check import Floats, Integers
+from adaprivate.evaluation.decisions import Decisions, Recorded
+from adaprivate.evaluation.estimators import ESTIMATORS, Estimate, Sample, Samples, estimate_in_parts
 from adaprivate.evaluation.release import RELEASED, capped, first_rows, release, release_by_person, together
-from adaprivate.evaluation.replay import acceptance, replay, whose
+from adaprivate.evaluation.replay import acceptance, accepted, whose
+from adaprivate.evaluation.tallies import Units
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.channels import ChannelPlan
 from adaprivate.mechanisms.plan import BatchPlan, RewardPlan
@@ -21,36 +23,88 @@ from adaprivate.privacy import Guarantee
 from adaprivate.runtime.policy import Policy
 
 NEEDS_PROPENSITIES = ("ips", "snips", "dr")
-_CHUNK = 20_000_000
 
 
-def sample_for(state: Any, log: Decisions, *, cap: float | None = None, draws: int = 256, seed: int = 0) -> Sample:
-    """What estimators need to judge this state of a policy, fixed from now on, on a log.
+class Weighing:
+    """How likely this state of a policy, fixed from now on, is to choose what was logged, part by part.
 
     Probabilities that have to be drawn are drawn for each row afresh, without bias: their errors average out over rows.
     """
-    if log.fixed:
-        once = choice_probabilities(state, log.candidates, draws=256 * draws, seed=seed).probability[0]
-        chosen, expected = once[log.actions], np.broadcast_to(once @ log.candidates[0], (len(log), log.dimension))
-    else:
-        chosen, expected = np.empty(len(log)), np.empty((len(log), log.dimension))
-        size = max(1, _CHUNK // (log.count * log.dimension))  # rows at a time
-        for start in range(0, len(log), size):
-            part = slice(start, start + size)
-            found = choice_probabilities(
-                state, log.candidates[part], draws=draws, seed=seed + start, lattice=False
-            ).probability
-            chosen[part] = found[np.arange(len(found)), log.actions[part]]
+
+    def __init__(self, state: Any, log: Recorded, *, cap: float | None = None, draws: int = 256, seed: int = 0) -> None:
+        self.state, self.cap, self.draws, self.seed = state, cap, draws, seed
+        self._once: Floats | None = None
+        if log.fixed:  # the same candidates in every row
+            first = next(iter(log.parts()))
+            self._once = choice_probabilities(state, first.candidates, draws=256 * draws, seed=seed).probability[0]
+
+    def sample(self, part: Decisions, start: int) -> Sample:
+        """What estimators need of a part of the log that starts at this row."""
+        if self._once is not None:
+            chosen, mean = self._once[part.actions], self._once @ part.candidates[0]
+            expected = np.broadcast_to(mean, (len(part), part.dimension))
+        else:
+            features = part.candidates
+            found = self._probabilities(features, part.counts, start)
+            chosen = found[np.arange(len(found)), part.actions]
             shares = found / found.sum(axis=1, keepdims=True)
-            expected[part] = np.einsum("nk,nkd->nd", shares, log.candidates[part])
-    weights = None if log.propensities is None else capped(chosen / log.propensities, cap)
-    return Sample(log.rewards, weights, log.chosen, expected, log.users)
+            expected = np.einsum("nk,nkd->nd", shares, features)
+        weights = None if part.propensities is None else capped(chosen / part.propensities, self.cap)
+        return Sample(part.rewards, weights, part.chosen, expected, part.users)
+
+    def _probabilities(self, features: Floats, counts: Integers | None, start: int) -> Floats:
+        how: dict[str, Any] = {"draws": self.draws, "seed": self.seed + start, "lattice": False}
+        if counts is None:
+            return choice_probabilities(self.state, features, **how).probability
+        found = np.zeros(features.shape[:2])
+        for count in np.unique(counts).tolist():
+            rows = np.flatnonzero(counts == count)
+            offered = np.ascontiguousarray(features[rows, :count])
+            found[rows, :count] = choice_probabilities(self.state, offered, **how).probability
+        return found
 
 
-def learn_from(policy: Policy, log: Decisions) -> None:
+def sample_for(state: Any, log: Recorded, *, cap: float | None = None, draws: int = 256, seed: int = 0) -> Sample:
+    """What estimators need to judge this state of a policy on all rows of a log, at once."""
+    return joined(_samples(Weighing(state, log, cap=cap, draws=draws, seed=seed), log, 0))
+
+
+def _samples(weighing: Weighing, log: Recorded, start: int) -> Iterator[Sample]:
+    for part in log.parts(start):
+        yield weighing.sample(part, start)
+        start += len(part)
+
+
+def _choices(log: Recorded, start: int) -> Iterator[Sample]:
+    for part in log.parts(start):
+        yield Sample(part.rewards, chosen=part.chosen, people=part.users)
+
+
+def _replayed(policy: Policy, log: Recorded, rounds: int, seed: int) -> Iterator[Sample]:
+    """The rows that replay accepts, while it goes on."""
+    count = 0
+    for _, part, rows in accepted(policy, log, rounds=rounds, seed=seed):
+        count += len(rows)
+        yield Sample(part.rewards[rows], people=None if part.users is None else part.users[rows])
+    check.expect(count >= 2, "accepted rows", count, f">= 2 of {len(log)}")
+
+
+def joined(samples: Iterable[Sample]) -> Sample:
+    """Samples of parts as one."""
+    parts = list(samples)
+
+    def every(field: str) -> Any:
+        arrays = [getattr(part, field) for part in parts]
+        return np.concatenate(arrays) if arrays and arrays[0] is not None else None
+
+    return Sample(*(every(name) for name in ("rewards", "weights", "chosen", "expected", "people")))
+
+
+def learn_from(policy: Policy, log: Recorded, rows: int | None = None) -> None:
     """Let the policy learn from what was chosen and earned, row by row, whoever chose it."""
-    for features, reward, user in zip(log.chosen, log.rewards.tolist(), whose(policy, log), strict=True):
-        policy.observe(features, reward, user=user)
+    for part in log.parts(0, rows):
+        for features, reward, user in zip(part.chosen, part.rewards.tolist(), whose(policy, part), strict=True):
+            policy.observe(features, reward, user=user)
     policy.finish()
 
 
@@ -64,7 +118,7 @@ class Judgement(NamedTuple):
 
 
 def judge(
-    log: Decisions,
+    log: Recorded,
     policy: str,
     estimator: str,
     *,
@@ -88,7 +142,7 @@ def judge(
     """
     check.one_of("estimator", estimator, ESTIMATORS)
     if estimator in NEEDS_PROPENSITIES:
-        check.expect(log.propensities is not None, "propensity", None, f"to be a column of the log for {estimator}")
+        check.expect(log.least_propensity is not None, "propensity", None, f"to be a column of the log for {estimator}")
     replayed = estimator == "replay"
     share = acceptance(log) if replayed else check.real("train", train, at_least=0, below=1)
     learned = math.floor(len(log) * share) if rounds is None else check.whole("rounds", rounds, at_least=1)
@@ -113,15 +167,18 @@ def judge(
     exact = release_epsilon is not None and releases
     player = Policy(settings, seed=None if exact else seed, source=Secure() if exact else None)
     if replayed:
-        accepted = replay(player, log, rounds=max(learned, 1), seed=seed)
-        check.expect(len(accepted) >= 2, "accepted rows", len(accepted), f">= 2 of {len(log)}")
-        sample = Sample(log.rewards[accepted], people=None if log.users is None else log.users[accepted])
+        most = max(learned, 1)
+        samples: Samples = lambda: _replayed(player, log, most, seed)  # noqa: E731
+        choices = samples
     else:
-        learn_from(player, log.part(slice(0, learned)))
-        sample = sample_for(player.state, log.part(slice(learned, None)), cap=cap, seed=seed)
+        learn_from(player, log, learned)
+        weighing, most = Weighing(player.state, log, cap=cap, seed=seed), len(log) - learned
+        samples, choices = lambda: _samples(weighing, log, learned), lambda: _choices(log, learned)
     if release_epsilon is None:
-        found = estimate(estimator, sample, confidence=confidence, interval=interval, seed=seed)
-        return Judgement(found, player.guarantee, player.people)
+        units = Units(most, log.people)
+        how: dict[str, Any] = {"confidence": confidence, "interval": interval, "seed": seed}
+        return Judgement(estimate_in_parts(estimator, samples, choices, units, **how), player.guarantee, player.people)
+    sample = joined(Sample(part.rewards, part.weights, people=part.people) for part in samples())
     if person_rows is not None:
         assert sample.people is not None
         rows = first_rows(sample.people, person_rows)
@@ -136,6 +193,8 @@ def judge(
     return Judgement(found, price, player.people)
 
 
-def logged_value(log: Decisions, confidence: float = 0.95) -> Estimate:
+def logged_value(log: Recorded, confidence: float = 0.95) -> Estimate:
     """What the logging policy itself earned."""
-    return estimate("replay", Sample(log.rewards, people=log.users), confidence=confidence)
+    rows = Units(len(log), log.people)
+    samples: Samples = lambda: (Sample(part.rewards, people=part.users) for part in log.parts())  # noqa: E731
+    return estimate_in_parts("replay", samples, samples, rows, confidence=confidence)

@@ -22,6 +22,8 @@ from adaprivate.mechanisms.noise import EVENT_BITS
 from adaprivate.privacy import Guarantee
 
 RELEASED = ("replay", "ips", "snips")
+NOISE = "noise"
+"""How the interval of a published estimate was made: from what was released, wide enough for its noise."""
 SPREAD_SHARE = 0.5
 """How much of an event's weight goes to each sum for the interval, relative to the first."""
 
@@ -61,7 +63,7 @@ def release(
     sem = math.sqrt(variance + error**2)
     reach = float(ndtri((1 + confidence) / 2)) * sem
     known = effective_sample_size(weights)
-    return Estimate(estimator, value, sem, value - reach, value + reach, confidence, known, n), guarantee
+    return Estimate(estimator, value, sem, value - reach, value + reach, confidence, known, n, method=NOISE), guarantee
 
 
 def _shares(estimator: str, sample: Sample) -> tuple[Floats, Floats]:
@@ -115,7 +117,9 @@ def release_by_person(
     sem = math.sqrt(max(variance + slack, 0.0) * len(known) / max(len(known) - 1, 1) + error**2)
     size = effective_sample_size(weights)
     return (
-        Estimate(estimator, value, sem, value - wide * sem, value + wide * sem, confidence, size, len(rewards)),
+        Estimate(
+            estimator, value, sem, value - wide * sem, value + wide * sem, confidence, size, len(rewards), method=NOISE
+        ),
         guarantee,
     )
 

@@ -1,27 +1,29 @@
 """Replay: a policy that learns, run on the rows where it chooses what was logged (Li et al. 2011).
 
 Where the log was not made by uniform choice, a row is kept with probability (least propensity) / (its own), so that among
-the kept ones every action was equally likely. The rewards of rows that are not kept are never looked at.
+the kept ones every action was equally likely. The rewards of rows that are not kept are never looked at. A log without
+propensities is taken for one of uniform choice; where rows offer more candidates or fewer, each was then chosen with
+probability 1 / candidates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from adaprivate import check
-from adaprivate.check import Array
+from adaprivate.check import Array, Floats, Integers
 from adaprivate.compiled import streams
-from adaprivate.evaluation.decisions import Decisions
+from adaprivate.evaluation.decisions import Decisions, Recorded
 from adaprivate.purposes import Purpose
 from adaprivate.runtime.asking import needs_user
 from adaprivate.runtime.policy import Policy
 
 
-def acceptance(log: Decisions) -> float:
+def acceptance(log: Recorded) -> float:
     """The share of rows that any policy is expected to learn from."""
-    return 1 / log.count if log.propensities is None else float(log.propensities.min())
+    return log.acceptance
 
 
 def whose(policy: Policy, log: Decisions) -> Sequence[int | None]:
@@ -34,28 +36,57 @@ def whose(policy: Policy, log: Decisions) -> Sequence[int | None]:
     return users
 
 
-def replay(policy: Policy, log: Decisions, *, rounds: int, seed: int = 0, learn: bool = True) -> Array:
+def replay(policy: Policy, log: Recorded, *, rounds: int, seed: int = 0, learn: bool = True) -> Array:
     """Let the policy choose and learn, for at most so many rounds; returns the rows where it agreed with the log.
 
     The mean reward of these rows, with its standard error, speaks of what this run of the policy was worth round by round;
     another run may learn better or worse. ``learn=False`` keeps the policy as it is.
     """
+    found = [start + rows for start, _, rows in accepted(policy, log, rounds=rounds, seed=seed, learn=learn)]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *found])
+
+
+def accepted(
+    policy: Policy, log: Recorded, *, rounds: int, seed: int = 0, learn: bool = True
+) -> Iterator[tuple[int, Decisions, Integers]]:
+    """The same part by part: where it starts, the part, and its rows that were accepted."""
     check.whole("rounds", rounds, at_least=1)
-    kept, users = np.ones(len(log), dtype=bool), whose(policy, log)
-    if log.propensities is not None:
-        key = int(streams(seed, Purpose.REPLAY)[0, 0])
-        uniform = np.random.default_rng(key).uniform(size=len(log))
-        kept = uniform * log.propensities <= log.propensities.min()
-    accepted: list[int] = []
+    rng = np.random.default_rng(int(streams(seed, Purpose.REPLAY)[0, 0]))
+    start, room = 0, rounds
+    for part in log.parts():
+        if not room:
+            break
+        rows = _agreed(policy, part, _kept(part, log, rng), room, learn)
+        yield start, part, rows
+        start, room = start + len(part), room - len(rows)
+    policy.finish()
+
+
+def _kept(part: Decisions, log: Recorded, rng: np.random.Generator) -> Array:
+    """Which rows are kept, so that every candidate was equally likely in them."""
+    propensities, least = part.propensities, log.least_propensity
+    if propensities is None and part.counts is not None:
+        propensities, least = 1.0 / np.maximum(part.counts, 1), 1.0 / log.count
+    if propensities is None or least is None:
+        return np.ones(len(part), dtype=bool)
+    uniform: Floats = rng.uniform(size=len(part))
+    return np.asarray(uniform * propensities <= least * (1 + 1e-12))
+
+
+def _agreed(policy: Policy, log: Decisions, kept: Array, most: int, learn: bool) -> Integers:
+    users = whose(policy, log)
+    candidates, counts = log.candidates, log.counts
+    agreed: list[int] = []
     for row in np.flatnonzero(kept).tolist():
-        offered = log.offered(row)
+        offered = candidates[0 if log.fixed else row]
+        if counts is not None:
+            offered = offered[: counts[row]]
         action = policy.consider(offered)
         if action != log.actions[row]:
             continue
         if learn:
             policy.observe(offered[action], float(log.rewards[row]), user=users[row])
-        accepted.append(row)
-        if len(accepted) == rounds:
+        agreed.append(row)
+        if len(agreed) == most:
             break
-    policy.finish()
-    return np.array(accepted, dtype=np.int64)
+    return np.array(agreed, dtype=np.int64)

@@ -1,17 +1,16 @@
 """Results for people: tables in the terminal, one HTML page per experiment."""
 
+from adaprivate.evaluation.showing import COMPOSITION, evaluation_notes, evaluation_table
 from adaprivate.report.checkpoint import Checkpoint
 from adaprivate.report.front import Glance, Names, terminal, write_front
 from adaprivate.report.pages import Provenance, write_audit, write_page
 from adaprivate.report.pictures import draw
 from adaprivate.report.site import write_site
 from adaprivate.report.tables import (
-    COMPOSITION,
     POLICY_WORDS,
     audit_table,
     cell_table,
-    evaluation_notes,
-    evaluation_table,
+    checked_tables,
     facts_table,
     listing,
     plan_advice,
@@ -30,6 +29,7 @@ __all__ = [
     "Provenance",
     "audit_table",
     "cell_table",
+    "checked_tables",
     "draw",
     "evaluation_notes",
     "evaluation_table",

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from adaprivate.evaluation.showing import number
 from adaprivate.report import html
 from adaprivate.report.pages import foot
-from adaprivate.report.verdicts import VERDICTS, chips, counts, number, plural, square
+from adaprivate.report.verdicts import VERDICTS, chips, counts, plural, square
 
 USUAL = 1.0
 TITLE = "Learn from people without learning about any one of them"

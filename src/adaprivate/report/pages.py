@@ -10,11 +10,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from adaprivate.evaluation.showing import number
 from adaprivate.report import html
 from adaprivate.report.files import raw, write_rows
 from adaprivate.report.pictures import Plot, draw
 from adaprivate.report.site import AUDIT, write_site
-from adaprivate.report.verdicts import chip, chips, counts, number
+from adaprivate.report.verdicts import chip, chips, counts
 
 FIRST_LOOK = " · a first look only: few seeds, short runs"
 MOST_LINES = 45

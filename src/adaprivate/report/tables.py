@@ -8,15 +8,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from adaprivate.report.verdicts import VERDICTS, counts, number
-
-FEW_REWARDED = 10
-"""With fewer rewarded rows behind an estimate its interval is not to be believed."""
-COMPOSITION = (
-    "Each row, and each run on this log, learns from the same rewards: a guarantee is that of its row alone, and what is "
-    "released of several adds up (privacy.compose)."
-)
-"""What to keep in mind about several evaluations of one log."""
+from adaprivate.evaluation.showing import number
+from adaprivate.report.verdicts import VERDICTS, counts
 
 
 def cell_table(title: str, cells: Sequence[Any]) -> Table:
@@ -56,6 +49,27 @@ def listing(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) 
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def checked_tables(facts: dict[str, Any]) -> list[Table | str]:
+    """What is known of some data; of a log also what is wrong with it, and what is worth knowing."""
+    apart = ("faults", "remarks", "places_are", "false_alarm", "columns")
+    named = {name: value for name, value in facts.items() if name not in apart}
+    named |= {f"column of {word}": name for word, name in facts.get("columns", {}).items()}
+    shown: list[Table | str] = [listing(facts["path"], ("", ""), ((name, str(value)) for name, value in named.items()))]
+    if "faults" not in facts:
+        return shown
+    for title, key in (("faults", "faults"), ("worth knowing", "remarks")):
+        if not facts[key]:
+            continue
+        table = Table(title=title, title_justify="left")
+        for heading in ("column", "what is wrong" if key == "faults" else "", "rows", f"first {facts['places_are']}"):
+            table.add_column(heading, justify="right" if heading == "rows" else "left")
+        for one in facts[key]:
+            places = ", ".join(f"{place:,}" for place in one["places"])
+            table.add_row(one["column"] or "", one["wrong"], f"{one['rows']:,}", places)
+        shown.append(table)
+    return shown if facts["faults"] else [*shown, "No faults."]
 
 
 POLICY_WORDS = (
@@ -128,48 +142,6 @@ def simulation_table(rows: Sequence[dict[str, Any]]) -> Table:
             f"{row['rounds_per_second']:,.0f}",
         )
     return table
-
-
-def evaluation_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """Value, interval and effective sample size, one line for each policy and epsilon; the log's own first."""
-    log = rows[0]
-    people = "" if log["log_people"] is None else f" by {log['log_people']:,} people"
-    title = f"{log['log_rows']:,} decisions{people} between {log['log_candidates']} candidates"
-    table = Table(title=title, title_justify="left")
-    within = f"{100 * log['confidence']:g} % within"
-    for heading in ("policy", "epsilon", "estimator", "reward per round", within, "worth rows"):
-        table.add_column(heading, justify="left" if heading in ("policy", "estimator") else "right")
-    if log["log_value"] is not None:
-        own = f"{number(log['log_low'])} .. {number(log['log_high'])}"
-        table.add_row("as logged", "-", "mean", number(log["log_value"]), own, number(log["log_rows"]))
-    for row in rows:
-        within = f"{number(row['low'])} .. {number(row['high'])}"
-        size = number(row["effective_sample_size"])
-        table.add_row(row["policy"], number(row["epsilon"]), row["estimator"], number(row["value"]), within, size)
-    return table
-
-
-def evaluation_notes(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """What each policy promises, and what to keep in mind about its estimate."""
-    notes = list(dict.fromkeys(f"{row['policy']}: {row['guarantee']}{_conditions(row)}" for row in rows))
-    notes.append(COMPOSITION)
-    notes += dict.fromkeys(
-        f"{row['policy']} learned from {row['people']:,} people, of whose visits {row['visits_counted']:,} counted and "
-        f"{row['visits_beyond']:,} came after as many as count of one person."
-        for row in rows
-        if row["people"] is not None
-    )
-    if any(row["rewarded"] is not None and row["rewarded"] < FEW_REWARDED for row in rows):
-        notes.append(f"Where fewer than {FEW_REWARDED} rows carry the value (JSON: rewarded) the interval is too short.")
-    if not rows[0]["released"]:
-        notes.append("Computed from raw rewards, for those who may see the log; --release-epsilon makes it fit to publish.")
-    return notes
-
-
-def _conditions(row: dict[str, Any]) -> str:
-    """What a row's guarantee rests on, a line for each."""
-    parts = (("The software enforces:", row["enforced"]), ("It holds only if you keep to:", row["assumptions"]))
-    return "".join("\n  " + "\n    - ".join((heading, *texts)) for heading, texts in parts if texts)
 
 
 def _with_sem(value: float | None, sem: float | None, digits: int) -> str:

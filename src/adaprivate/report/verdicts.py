@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from adaprivate.evaluation.showing import number
+
 
 class Verdict(NamedTuple):
     """A verdict for readers."""
@@ -25,13 +27,6 @@ VERDICTS = {
     "unsound-as-published": Verdict("✗", "unsound as published", "unsound", "bold red"),
 }
 """Those that a printed value can get, in order; what no paper prints gets none."""
-
-
-def number(value: float | None) -> str:
-    """Four significant digits, or a dash."""
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
 def counts(cells: Iterable[Any]) -> dict[str, int]:

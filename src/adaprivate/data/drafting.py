@@ -1,0 +1,205 @@
+"""A featuriser drafted from the columns of a log: which values a column has, and how far its numbers reach.
+
+Contexts and items of a log are public where guarantees are about rewards. Before a policy meets people whose contexts a log
+does not hold yet, read the draft and put in bounds and categories from elsewhere (docs/features.md, "Why public").
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from adaprivate import check
+from adaprivate.check import Array, Floats, InputError
+from adaprivate.data.reading import File
+from adaprivate.data.sources import Source
+from adaprivate.features import Clipping, Featuriser
+from adaprivate.features.columns import NONE, coordinates
+from adaprivate.features.describing import described as of_field
+from adaprivate.features.fields import Field, field_of
+from adaprivate.features.items import ItemFeatures, OneHot
+
+WIDEST = 256
+"""A draft takes fewer buckets for texts, down to two, until it has no more dimensions than this."""
+BUCKETS = (16, 8, 4, 2)
+_MOST_VALUES = 64
+
+
+@dataclass
+class Values:
+    """What a column holds."""
+
+    numeric: bool = True
+    texts: set[str] | None = field(default_factory=set)
+    """Its values as texts; None where there are many."""
+    low: float = math.inf
+    high: float = -math.inf
+    missing: bool = False
+
+    def add(self, values: pl.Series) -> None:
+        """Take in a block."""
+        self.missing |= values.null_count() > 0
+        known = values.drop_nulls()
+        if not len(known):
+            return
+        numbers = known.cast(pl.Float64, strict=False) if known.dtype != pl.Boolean else None
+        self.numeric &= numbers is not None and numbers.null_count() == 0
+        if self.numeric and numbers is not None:
+            self.low, self.high = min(self.low, float(numbers.min())), max(self.high, float(numbers.max()))  # type: ignore[arg-type]
+        if self.texts is not None:
+            unique = known.unique()
+            broken = unique.dtype.is_float()
+            self.texts = None if broken or len(unique) > _MOST_VALUES else self.texts | set(_labels(unique))
+            if self.texts is not None and len(self.texts) > _MOST_VALUES:
+                self.texts = None
+
+    def described(self, name: str, buckets: int) -> dict[str, object] | None:
+        """The field, None if the column is always the same."""
+        if self.texts is not None and len(self.texts) + self.missing < 2:
+            return None
+        if self.texts is not None and len(self.texts) <= buckets:
+            values = sorted(self.texts)
+            if not self.missing:
+                return {"name": name, "kind": "category", "values": values, "other": False}
+            return {"name": name, "kind": "category", "values": values, "missing": NONE}
+        if self.numeric and math.isfinite(self.low) and self.high > self.low:
+            middle = {"missing": (self.low + self.high) / 2} if self.missing else {}
+            return {"name": name, "kind": "number", "low": self.low, "high": self.high, **middle}
+        if self.numeric:
+            return None
+        return {"name": name, "kind": "hashed", "buckets": buckets, **({"missing": NONE} if self.missing else {})}
+
+
+def _labels(values: pl.Series) -> list[str]:
+    if values.dtype == pl.Boolean:
+        return ["true" if value else "false" for value in values.to_list()]
+    return values.cast(pl.String).to_list()
+
+
+def values_of(tables: Iterable[pl.DataFrame], names: Sequence[str]) -> dict[str, Values]:
+    """What these columns hold; of a column of lists, what the lists do."""
+    found = {name: Values() for name in names}
+    for table in tables:
+        for name in names:
+            column = table[name]
+            found[name].add(column.explode() if isinstance(column.dtype, pl.List) else column)
+    return found
+
+
+def draft(
+    source: Source, context: Sequence[str], items: pl.DataFrame | None, item_columns: Sequence[str], count: int
+) -> dict[str, object]:
+    """A description for a log: products of its context columns with the columns of items, or a block for each action."""
+    seen = values_of((block for _, block in source.blocks([*context, *item_columns])), [*context, *item_columns])
+    if items is not None:
+        item_columns = items.columns[1:]
+        seen |= values_of([items], item_columns)
+    description: dict[str, object] = {}
+    for buckets in BUCKETS:
+        drafted = {name: one for name in seen if (one := seen[name].described(name, buckets)) is not None}
+        fields = [drafted[name] for name in context if name in drafted]
+        own = [drafted[name] for name in item_columns if name in drafted]
+        own = own[1:] if items is None and len(own) > 1 and own[0]["name"] == item_columns[0] else own
+        if own:
+            description = {"context": fields, "items": {"kind": "columns", "columns": own}, "interactions": "products"}
+        else:
+            shape = "blocks" if fields else "none"
+            description = {"context": fields, "items": {"kind": "one-hot", "most": count}, "interactions": shape}
+        if LogFeatures.from_dict(description).featuriser.dimension <= WIDEST:
+            break
+    return description
+
+
+@dataclass(frozen=True)
+class LogFeatures:
+    """A featuriser for logs. Its items may be described by columns, field by field as contexts are:
+    ``{"kind": "columns", "columns": [...]}``; an item is then (1, its fields)."""
+
+    featuriser: Featuriser
+    item_fields: tuple[Field, ...] = ()
+
+    @classmethod
+    def from_dict(cls, description: object) -> LogFeatures:
+        """What a description says, a dict or a Featuriser."""
+        if isinstance(description, Featuriser):
+            return cls(description)
+        check.kind("featuriser", description, Mapping)
+        assert isinstance(description, Mapping)
+        items = description.get("items")
+        if not (isinstance(items, Mapping) and items.get("kind") == "columns"):
+            return cls(Featuriser.from_dict(description))
+        given = items.get("columns")
+        check.expect(
+            isinstance(given, Sequence) and bool(given), "featuriser.items.columns", given, "to be a list of fields"
+        )
+        fields = tuple(field_of(f"featuriser.items.columns[{n}]", one) for n, one in enumerate(given))  # type: ignore[arg-type]
+        length, norm = 1 + sum(one.width for one in fields), math.sqrt(1 + len(fields))
+        made = {**description, "items": {"kind": "features", "length": length, "norm": norm}}
+        return cls(Featuriser.from_dict(made), fields)
+
+    def to_dict(self) -> dict[str, object]:
+        """The public description, ready for JSON."""
+        whole = self.featuriser.to_dict()
+        if not self.item_fields:
+            return whole
+        fields = [{"name": one.name, **of_field(one)} for one in self.item_fields]
+        return {**whole, "items": {"kind": "columns", "columns": fields}}
+
+    @property
+    def one_hot(self) -> bool:
+        """Whether items are told apart by their position alone."""
+        return isinstance(self.featuriser.items, OneHot)
+
+    def contexts(self, table: pl.DataFrame, clipping: Clipping | None = None) -> Floats:
+        """The coordinates of every row's context."""
+        return coordinates(self.featuriser.context, table, clipping)
+
+    def item_rows(self, table: pl.DataFrame, clipping: Clipping | None = None) -> Array:
+        """The items of a table, a row each; the first column, which names them, is none of their features."""
+        if self.one_hot:
+            return np.arange(len(table))
+        if self.item_fields:
+            return self.of_columns(table, clipping)
+        assert isinstance(self.featuriser.items, ItemFeatures)
+        names = numeric_columns(table)
+        length = self.featuriser.items.length
+        check.expect(
+            len(names) == length, "numeric columns of the items", len(names), f"== {length}, as the featuriser says"
+        )
+        return table.select(names).cast(pl.Float64).to_numpy()
+
+    def of_columns(self, table: pl.DataFrame, clipping: Clipping | None = None) -> Floats:
+        """(1, fields) of each row of a table of items."""
+        return np.hstack([np.ones((len(table), 1)), coordinates(self.item_fields, table, clipping)])
+
+    @property
+    def context_names(self) -> list[str]:
+        """The columns of the log that it needs."""
+        return [one.name for one in self.featuriser.context]
+
+
+def numeric_columns(items: pl.DataFrame) -> list[str]:
+    """The columns of a table of items, but the first, that are numbers."""
+    return [name for name in items.columns[1:] if items[name].dtype.is_numeric()]
+
+
+def described(path: str | Path | Mapping[str, Any] | Featuriser) -> LogFeatures:
+    """The featuriser in a JSON file, in a dict, or as it is."""
+    if isinstance(path, str | Path):
+        file = File(Path(path))
+        if not file.path.is_file():
+            raise InputError(f"Expected {path} to be a file.")
+        try:
+            return LogFeatures.from_dict(json.loads(file.path.read_text(encoding="utf-8")))
+        except ValueError as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"Expected {path} to be a JSON document: {error}.") from None
+    return LogFeatures.from_dict(path)

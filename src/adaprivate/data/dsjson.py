@@ -1,0 +1,133 @@
+"""Logs of Vowpal Wabbit in its dsjson format: one JSON object a line, a decision and its reward.
+
+    _label_cost, _label_probability, _labelIndex     minus the reward, the propensity, the place of what was chosen
+    a, p                                             actions by rank (the first was chosen; counted from 1), probabilities
+    c                                                the context; ``_multi`` in it lists the candidates, each an object
+
+An object in ``c`` is a namespace; what is in it becomes a column ``namespace.name``, of the context or of each candidate. A
+text is a value, a number a number, a truth value a text; lists are named by place. Lines without a decision (outcomes that
+were not joined, and such that say ``_skipLearn``) are left out. Read in pieces, which are kept as parquet files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from adaprivate.check import InputError
+from adaprivate.data.reading import File, fault
+from adaprivate.data.sources import Scratch, Source
+
+PIECE = 20_000
+"""So many lines are read at once."""
+MOST_NAMES = 2_000
+"""At most so many different features are columns."""
+CANDIDATE = "candidate."
+PLACE = CANDIDATE + "place"
+"""The place of a candidate in its row: a feature only where candidates have no other."""
+_OWN = ("_action", "_reward", "_propensity", "_time", "_id")
+
+
+def dsjson_source(file: File) -> Source:
+    """The log in a dsjson file."""
+    folder = Scratch()
+    parts: list[tuple[pl.DataFrame | Path, int]] = []
+    schema: dict[str, Any] = {}
+    for rows in _pieces(file):
+        table = _table(rows)
+        schema |= dict(table.schema)
+        if len(schema) > MOST_NAMES:
+            raise InputError(f"Expected {file} to have at most {MOST_NAMES} different features.")
+        path = folder.path / f"{len(parts):08d}.parquet"
+        table.write_parquet(path)
+        parts.append((path, len(table)))
+    if not parts:
+        raise InputError(f"Expected {file} to hold decisions: lines with c, and with _label_cost or a and p.")
+    own = tuple(name for name in schema if name.startswith(CANDIDATE))
+    context = tuple(name for name in schema if name not in (*_OWN, *own))
+    usual: dict[str, Any] = {name[1:]: name for name in _OWN}
+    usual |= {"context": context, "item_columns": (PLACE, *(name for name in own if name != PLACE))}
+    return Source(file, schema, tuple(parts), "row", usual, folder)
+
+
+def _pieces(file: File) -> Iterator[list[dict[str, Any]]]:
+    rows: list[dict[str, Any]] = []
+    with file.open() as stream:
+        for number, line in enumerate(stream, 1):
+            if not line.strip():
+                continue
+            try:
+                given = json.loads(line)
+            except ValueError:
+                fault(file, number, None, line[:30].decode("utf-8", "replace"), "to be a JSON object")
+            if not isinstance(given, dict):
+                fault(file, number, None, given, "to be a JSON object")
+            row = _decision(file, number, given)
+            if row is not None:
+                rows.append(row)
+            if len(rows) == PIECE:
+                yield rows
+                rows = []
+    if rows:
+        yield rows
+
+
+def _decision(file: File, number: int, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A line as columns; None where it holds no decision."""
+    context = given.get("c")
+    if not isinstance(context, Mapping) or given.get("_skipLearn") is True:
+        return None
+    candidates = context.get("_multi")
+    if not isinstance(candidates, list) or not candidates:
+        fault(file, number, "c._multi", type(candidates).__name__, "to list the candidates")
+    ranked, odds = given.get("a"), given.get("p")
+    chosen = given.get("_labelIndex")
+    if chosen is None and isinstance(ranked, list) and ranked:
+        chosen = ranked[0] - 1 if isinstance(ranked[0], int) else None
+    if chosen is None and isinstance(given.get("_label_Action"), int):
+        chosen = given["_label_Action"] - 1
+    likely = given.get("_label_probability")
+    if likely is None and isinstance(odds, list) and odds:
+        likely = odds[0]
+    cost = given.get("_label_cost")
+    row: dict[str, Any] = {"_action": chosen, "_reward": None if cost is None else 0.0 - cost, "_propensity": likely}
+    row |= {"_time": given.get("Timestamp"), "_id": given.get("EventId")}
+    row |= _flat({name: value for name, value in context.items() if name != "_multi"})
+    if any(name.startswith(CANDIDATE) for name in row):
+        fault(file, number, "c", CANDIDATE[:-1], "not to be a namespace of the context")
+    described = [_flat(one) if isinstance(one, Mapping) else {} for one in candidates]
+    names = dict.fromkeys(name for one in described for name in one)
+    row[PLACE] = [str(place) for place in range(len(candidates))]
+    return row | {CANDIDATE + name: [one.get(name) for one in described] for name in names}
+
+
+def _flat(given: Mapping[str, Any], before: str = "") -> dict[str, str | None]:
+    """Names and values as texts: nested names are joined by points; what begins with _ is VW's own."""
+    found: dict[str, str | None] = {}
+    for key, value in given.items():
+        if key.startswith("_") and key != "_text":
+            continue
+        name = before + "".join(c if c.isalnum() or c in "_-." else "_" for c in key)
+        if isinstance(value, Mapping):
+            found |= _flat(value, name + ".")
+        elif isinstance(value, list):
+            found |= _flat({str(place): one for place, one in enumerate(value)}, name + ".")
+        elif isinstance(value, bool):
+            found[name] = "true" if value else "false"
+        elif value is not None:
+            found[name] = value if isinstance(value, str) else repr(value)
+    return found
+
+
+def _table(rows: list[dict[str, Any]]) -> pl.DataFrame:
+    names = dict.fromkeys(name for row in rows for name in row)
+    kinds: dict[str, Any] = {"_action": pl.Int64, "_reward": pl.Float64, "_propensity": pl.Float64}
+    columns = {}
+    for name in names:
+        kind = pl.List(pl.String) if name.startswith(CANDIDATE) else kinds.get(name, pl.String)
+        columns[name] = pl.Series(name, [row.get(name) for row in rows], dtype=kind, strict=False)
+    return pl.DataFrame(columns)

@@ -1,0 +1,62 @@
+"""The feedback of Open Bandit Pipeline: what its datasets' ``obtain_batch_bandit_feedback()`` gives, a dict of arrays.
+
+``context`` (n, c), ``action`` (n), ``reward`` (n), ``pscore`` (n), ``position`` (n) or None, ``action_context`` (K, a).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from adaprivate import check
+from adaprivate.check import Floats
+from adaprivate.data.reading import File
+from adaprivate.data.sources import Source, in_memory
+
+CONTEXT, ITEM = "context_", "item_feature_"
+
+
+def feedback_source(feedback: Mapping[str, Any]) -> Source:
+    """The log in such a dict, with its contexts and its items' features."""
+    for name in ("action", "reward"):
+        check.expect(name in feedback, "keys of the feedback", sorted(map(str, feedback)), f"to hold {name}")
+    actions = np.asarray(feedback["action"])
+    check.expect(actions.ndim == 1, "feedback.action.shape", actions.shape, "== (n,)")
+    n = len(actions)
+    table: dict[str, Any] = {"action": actions, "reward": _column("reward", feedback["reward"], n)}
+    usual: dict[str, Any] = {}
+    if feedback.get("pscore") is not None:
+        table["propensity"] = _column("pscore", feedback["pscore"], n)
+    if feedback.get("position") is not None:
+        table["position"] = np.asarray(feedback["position"])
+        usual["position"] = "position"
+    if feedback.get("context") is not None:
+        context = _matrix("context", feedback["context"], n)
+        table |= {f"{CONTEXT}{place}": context[:, place] for place in range(context.shape[1])}
+        usual["context"] = tuple(f"{CONTEXT}{place}" for place in range(context.shape[1]))
+    if feedback.get("action_context") is not None:
+        items = _matrix("action_context", feedback["action_context"], None)
+        columns = {f"{ITEM}{place}": items[:, place] for place in range(items.shape[1])}
+        usual["items"] = pl.DataFrame({"item": np.arange(len(items)), **columns})
+    elif feedback.get("n_actions") is not None:
+        usual["items"] = pl.DataFrame(
+            {"item": np.arange(check.whole("feedback.n_actions", feedback["n_actions"], at_least=1))}
+        )
+    return in_memory(File(Path("feedback")), pl.DataFrame(table), "row", usual)
+
+
+def _column(name: str, value: object, rows: int) -> Floats:
+    found = np.asarray(value, dtype=np.float64)
+    check.expect(found.shape == (rows,), f"feedback.{name}.shape", found.shape, f"== ({rows},)")
+    return found
+
+
+def _matrix(name: str, value: object, rows: int | None) -> Floats:
+    found = np.asarray(value, dtype=np.float64)
+    fine = found.ndim == 2 and rows in (None, len(found))
+    check.expect(fine, f"feedback.{name}.shape", found.shape, f"== ({'n' if rows is None else rows}, d)")
+    return found

@@ -1,0 +1,477 @@
+"""One look at every row of a log: all that is wrong with it, and what must be known before its rows can be used.
+
+What is said of rewards is how many are wrong and where, never what they are.
+
+*Propensities against shares.* If action a was chosen with the probabilities p that the log says, the sum of 1/p over the
+rows that chose it is, on average, the number of rows that offered it, n. With h = sum(1/p^2)/sum(1/p), the mean of 1/p, the
+sum over h is close to a binomial count of n trials with chance 1/h; for a p that never changes it is one. Sums too large
+for it say that propensities are too small. Sums too small say that they are too large, or that a was all but impossible in
+most rows; that is told apart only where no action's propensity ever changes, and is elsewhere said of many right logs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from scipy.special import betainc
+
+from adaprivate.check import Array, Floats, Integers
+from adaprivate.data.logs import Columns
+from adaprivate.data.sources import Source
+
+EXAMPLES = 5
+"""So many rows of a fault are named."""
+FALSE_ALARM = 1e-3
+"""The chance that right propensities that never change (without any: uniform choice) are called wrong, over all actions."""
+EARLIER = "is earlier than in the row before"
+MOST_PEOPLE = 1 << 16
+"""So many people are counted exactly; of more, about how many there are."""
+_REGISTERS = 14
+
+
+class Finding(NamedTuple):
+    """Something wrong, where, and how often. ``places``: the first few rows or lines."""
+
+    column: str | None
+    wrong: str
+    rows: int
+    places: tuple[int, ...] = ()
+    serious: bool = True
+    """Whether it is a fault, not only worth knowing."""
+
+
+class Share(NamedTuple):
+    """How an action was chosen: rows that chose and that offered it, sums of 1/p and 1/p^2, least and largest p."""
+
+    rows: int
+    offered: int
+    inverse: float
+    squares: float
+    least: float
+    largest: float
+
+
+@dataclass
+class Inspection:
+    """What a look at a log found."""
+
+    rows: int
+    findings: list[Finding] = field(default_factory=list)
+    shares: dict[Any, Share] = field(default_factory=dict)
+    least_propensity: float | None = None
+    people: int | None = None
+    in_order: bool = True
+    names: set[str] = field(default_factory=set)
+    """Every candidate that a row names."""
+    most_candidates: int | None = None
+    """The most that a row offers, where rows differ."""
+    acceptance: float = 0.0
+    """The mean of 1 / candidates over rows, where rows differ."""
+    longest: float = 0.0
+    """The largest norm of a candidate's features, where those stand in columns."""
+
+    @property
+    def faults(self) -> list[Finding]:
+        """What is wrong, without what is only worth knowing."""
+        return [finding for finding in self.findings if finding.serious]
+
+
+class _Faults:
+    """Counts of what is wrong, by column and words, with the first places."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.found: dict[tuple[str | None, str], tuple[int, list[int]]] = {}
+
+    def add(self, column: str | None, wrong: str, mask: Any, start: int) -> None:
+        rows = np.flatnonzero(mask.fill_null(False).to_numpy() if isinstance(mask, pl.Series) else mask)
+        if len(rows):
+            count, places = self.found.get((column, wrong), (0, []))
+            room = EXAMPLES - len(places)
+            places = places + [self.source.place(start + row) for row in rows[:room].tolist()]
+            self.found[column, wrong] = (count + len(rows), places)
+
+    def listed(self) -> list[Finding]:
+        return [Finding(column, wrong, n, tuple(places)) for (column, wrong), (n, places) in self.found.items()]
+
+
+class _People:
+    """How many people there are: exactly while they are few, then by HyperLogLog (error 0.8 %)."""
+
+    def __init__(self) -> None:
+        self.few: set[int] | None = set()
+        self.registers = np.zeros(1 << _REGISTERS, dtype=np.uint8)
+
+    def add(self, hashes: Array) -> None:
+        known = np.unique(hashes)
+        if self.few is not None:
+            self.few.update(known.tolist())
+            if len(self.few) > MOST_PEOPLE:
+                known, self.few = np.unique(np.concatenate([known, np.fromiter(self.few, dtype=np.uint64)])), None
+        if self.few is None:
+            place = (known >> np.uint64(64 - _REGISTERS)).astype(np.int64)
+            rest = (known << np.uint64(_REGISTERS)) | np.uint64(1 << (_REGISTERS - 1))
+            zeros = np.maximum(64 - np.floor(np.log2(rest.astype(np.float64))), 1)
+            np.maximum.at(self.registers, place, zeros.astype(np.uint8))
+
+    def count(self) -> int:
+        if self.few is not None:
+            return len(self.few)
+        m = len(self.registers)
+        about = 0.7213 / (1 + 1.079 / m) * m * m / float((2.0 ** -self.registers.astype(np.float64)).sum())
+        return max(round(about), MOST_PEOPLE + 1)  # more than are counted exactly, that much is known
+
+
+def hashes(values: pl.Series) -> Array:
+    """A number of 64 bits for each value, the same in every block."""
+    return values.cast(pl.String).hash(seed=1).to_numpy()
+
+
+def numbers(values: pl.Series) -> pl.Series:
+    """Values as numbers; null where they are none."""
+    return values.cast(pl.Float64, strict=False)
+
+
+def moments(values: pl.Series) -> pl.Series:
+    """Times as numbers or texts that sort as they came; null where a value is no time."""
+    if values.dtype.is_temporal():
+        return values.cast(pl.Datetime("us") if values.dtype != pl.Duration else values.dtype).to_physical()
+    if values.dtype.is_numeric():
+        return numbers(values)
+    texts = values.cast(pl.String)
+    if texts.null_count() < len(texts) and numbers(texts).null_count() == texts.null_count():
+        return numbers(texts)
+    return texts.set(~texts.str.contains(r"^\d{4}-\d\d-\d\d([T ]\d\d:.*)?$").fill_null(False), None)
+
+
+def time_key(source: Source, column: str) -> pl.Expr:
+    """What rows are sorted by."""
+    kind = source.schema[column]
+    if kind != pl.String:
+        return pl.col(column)
+    first = next(block[column] for _, block in source.blocks([column]))
+    return pl.col(column).cast(pl.Float64, strict=False) if moments(first).dtype == pl.Float64 else pl.col(column)
+
+
+def names_of(values: pl.Series) -> pl.Series:
+    """Lists of candidates' names: lists as they are, texts divided at | signs."""
+    if values.dtype == pl.String:
+        return values.str.split("|")
+    return values.list.eval(pl.element().cast(pl.String))
+
+
+def by_number(source: Source, columns: Columns) -> bool:
+    """Whether an action is the number of a candidate of its row, not a name."""
+    if columns.candidates or columns.item_columns:
+        return True
+    if columns.offered is None or columns.action not in source.schema:
+        return False
+    kind = source.schema[columns.offered]
+    texts = kind == pl.String or kind == pl.List(pl.String)
+    return bool(texts and source.schema[columns.action].is_integer())
+
+
+def cells_of(block: pl.DataFrame, columns: Columns) -> tuple[Floats, Integers]:
+    """The features (n, K, d) of candidates that stand in columns, and how many are there of each row."""
+    wide = columns.candidates
+    cells = [numbers(block[name]).to_numpy() for own in wide for name in own]
+    array = np.stack(cells, axis=1).reshape(len(block), len(wide), -1)
+    return array, (~np.isnan(array).all(axis=2)).sum(axis=1)
+
+
+def counts_of(block: pl.DataFrame, columns: Columns) -> Integers | None:
+    """How many candidates each row has, where the columns say so."""
+    if columns.candidates:
+        return cells_of(block, columns)[1]
+    if columns.offered is not None:
+        return names_of(block[columns.offered]).list.len().fill_null(0).to_numpy().astype(np.int64)
+    if columns.item_columns:
+        return block[columns.item_columns[0]].list.len().fill_null(0).to_numpy().astype(np.int64)
+    return None
+
+
+def inspect(
+    source: Source, columns: Columns, *, reward_range: tuple[float, float] = (0.0, 1.0), thorough: bool = False
+) -> Inspection:
+    """Look at every row. ``thorough``: also at contexts, at ids that come twice and at how often people come."""
+    found, faults, people = Inspection(len(source)), _Faults(source), _People()
+    there = {word: name for word, name in columns.single.items() if name in source.schema}
+    for name in (name for word, name in columns.single.items() if word not in there):
+        found.findings.append(Finding(name, "is not a column of the log", 1))
+    if not len(source):
+        found.findings.append(Finding(None, "the log holds no rows", 1))
+        return found
+    wanted = [*there.values(), *(name for own in columns.candidates for name in own), *columns.item_columns[:1]]
+    wanted += columns.context if thorough else ()
+    chosen: dict[Any, list[float]] = {}
+    offers: Counter[Any] = Counter()
+    seen: list[Array] = []
+    visits: list[tuple[Array, Array]] = []
+    last: Any = None
+    kept = 0.0
+    for start, block in source.blocks(wanted, 0):
+        counts = counts_of(block, columns) if "offered" in there or columns.offered is None else None
+        if "reward" in there:
+            _check_reward(faults, block[there["reward"]], reward_range, start)
+        if "propensity" in there:
+            known = numbers(block[there["propensity"]])
+            _check_propensity(faults, block[there["propensity"]], known, start)
+            right = known.filter((known > 0).fill_null(False))
+            if len(right):
+                found.least_propensity = min(found.least_propensity or 1.0, float(right.min()))  # type: ignore[arg-type]
+        if "action" in there:
+            _check_action(faults, block, source, columns, counts, start)
+            _count_actions(chosen, block, columns, there.get("propensity"))
+        if counts is not None:
+            _check_counts(faults, block, columns, counts, start, found)
+            kept += float((1 / np.maximum(counts, 1)).sum())
+            _count_offers(offers, block, source, columns, counts)
+        if "user" in there:
+            whose = block[there["user"]]
+            nobody = _absent(whose)
+            faults.add(there["user"], "is missing", nobody, start)
+            people.add(hashes(whose.filter(~nobody)))
+            if thorough:
+                visits.append(np.unique(hashes(whose.filter(~nobody)), return_counts=True))
+        if "time" in there:
+            last = _check_time(faults, block[there["time"]], last, start, found)
+        if thorough and "id" in there:
+            seen.append(hashes(block[there["id"]].cast(pl.String).fill_null("")))
+            faults.add(there["id"], "is missing", block[there["id"]].is_null(), start)
+        for name in columns.context if thorough else ():
+            if block[name].dtype.is_float():
+                faults.add(name, "is not a finite number", ~block[name].is_finite(), start)
+            if missing := block[name].null_count():
+                key = (name, "is missing: its field needs a 'missing' value")
+                faults.found[key] = (faults.found.get(key, (0, []))[0] + missing, [])
+    found.findings += [finding._replace(serious="needs a 'missing'" not in finding.wrong) for finding in faults.listed()]
+    found.shares = _shares(chosen, offers, found.rows)
+    found.people = people.count() if "user" in there else None
+    found.acceptance = kept / found.rows if found.most_candidates is not None else 0.0
+    if thorough and seen:
+        found.findings += _repeated(source, there["id"], seen)
+    if thorough and visits:
+        found.findings += _visits(visits)
+    if found.shares and not faults.found.get((there.get("propensity"), "is missing")):
+        found.findings += share_findings(found, there.get("propensity"), there["action"])
+    return found
+
+
+def _absent(values: pl.Series) -> pl.Series:
+    missing = values.is_null()
+    if values.dtype == pl.String:
+        missing |= (values == "").fill_null(True)
+    elif values.dtype.is_float():
+        missing |= values.is_nan().fill_null(True)
+    return missing
+
+
+def _check_reward(faults: _Faults, values: pl.Series, bounds: tuple[float, float], start: int) -> None:
+    known, absent = numbers(values), _absent(values)
+    faults.add(values.name, "is missing", absent, start)
+    faults.add(values.name, "is not a number", known.is_null() & ~absent, start)
+    beyond = ~known.is_between(*bounds) & ~absent
+    faults.add(values.name, f"is not within {bounds[0]:g} .. {bounds[1]:g}", beyond, start)
+
+
+def _check_propensity(faults: _Faults, values: pl.Series, known: pl.Series, start: int) -> None:
+    absent = _absent(values)
+    faults.add(values.name, "is missing", absent, start)
+    faults.add(values.name, "is not a number", known.is_null() & ~absent, start)
+    faults.add(values.name, "is not above 0", (known <= 0) & ~absent, start)
+    faults.add(values.name, "is above 1", (known > 1) & ~absent, start)
+
+
+def _check_action(
+    faults: _Faults, block: pl.DataFrame, source: Source, columns: Columns, counts: Integers | None, start: int
+) -> None:
+    values = block[columns.action]
+    absent = _absent(values)
+    faults.add(columns.action, "is missing", absent, start)
+    if by_number(source, columns):
+        known = numbers(values).to_numpy()
+        assert counts is not None
+        with np.errstate(invalid="ignore"):
+            outside = ~((known >= 0) & (known < counts) & (known == np.floor(known)))
+        faults.add(columns.action, "is not the number of a candidate of its row", outside & ~absent.to_numpy(), start)
+    elif columns.offered is not None and columns.offered in block.columns:
+        pairs = pl.DataFrame({"names": names_of(block[columns.offered]), "own": values.cast(pl.String)})
+        inside = pairs.select(pl.col("names").list.contains(pl.col("own"))).to_series().fill_null(False)
+        faults.add(columns.action, "is not among the candidates of its row", ~inside & ~absent, start)
+
+
+def _check_counts(
+    faults: _Faults, block: pl.DataFrame, columns: Columns, counts: Integers, start: int, found: Inspection
+) -> None:
+    found.most_candidates = max(found.most_candidates or 0, int(counts.max(initial=0)))
+    what = columns.offered or (columns.candidates[0][0] if columns.candidates else columns.item_columns[0])
+    faults.add(what, "names no candidate", counts == 0, start)
+    if columns.candidates:
+        cells, _ = cells_of(block, columns)
+        missing: Array = np.isnan(cells)
+        partly: Array = np.asarray(missing.any(axis=2) & ~missing.all(axis=2))
+        faults.add(what, "and the like are missing for some features of a candidate", partly.any(axis=1), start)
+        gap: Array = (np.arange(cells.shape[1]) < counts[:, None]) & missing.all(axis=2)
+        faults.add(what, "and the like leave out a candidate before others", gap.any(axis=1), start)
+        faults.add(what, "and the like are not finite", np.isinf(cells).any((1, 2)), start)
+        finite = np.where(np.isfinite(cells), cells, 0.0)
+        found.longest = max(found.longest, float(np.sqrt((finite * finite).sum(axis=2)).max(initial=0.0)))
+    elif columns.offered is not None:
+        names = names_of(block[columns.offered])
+        found.names |= set(names.explode().drop_nulls().unique().to_list())
+        faults.add(what, "names a candidate twice", names.list.n_unique() < names.list.len(), start)
+
+
+def _count_actions(chosen: dict[Any, list[float]], block: pl.DataFrame, columns: Columns, propensity: str | None) -> None:
+    known = numbers(block[propensity]) if propensity else pl.Series("p", [1.0]).new_from_index(0, len(block))
+    frame = pl.DataFrame({"action": block[columns.action], "p": known}).filter(pl.col("p") > 0)
+    sums = frame.group_by("action").agg(
+        pl.len(),
+        (1 / pl.col("p")).sum().alias("i"),
+        (1 / pl.col("p") ** 2).sum().alias("s"),
+        pl.min("p"),
+        pl.max("p").alias("q"),
+    )
+    for action, rows, inverse, squares, least, largest in sums.iter_rows():
+        own = chosen.setdefault(action, [0, 0.0, 0.0, 1.0, 0.0])
+        chosen[action] = [own[0] + rows, own[1] + inverse, own[2] + squares, min(own[3], least), max(own[4], largest)]
+
+
+def _count_offers(offers: Counter[Any], block: pl.DataFrame, source: Source, columns: Columns, counts: Integers) -> None:
+    if by_number(source, columns):
+        sizes = np.bincount(counts)
+        more = len(block) - np.cumsum(sizes)
+        offers.update({k: int(n) for k, n in enumerate(more[:-1].tolist())})
+    elif columns.offered is not None:
+        tally = names_of(block[columns.offered]).explode().value_counts()
+        offers.update(dict(tally.iter_rows()))
+
+
+def _check_time(faults: _Faults, values: pl.Series, last: Any, start: int, found: Inspection) -> Any:
+    absent, known = _absent(values), moments(values)
+    faults.add(values.name, "is missing", absent, start)
+    faults.add(
+        values.name,
+        "is no time (a number, a date, or a text such as 2024-05-01T12:30:00)",
+        known.is_null() & ~absent,
+        start,
+    )
+    filled = known.fill_null(strategy="forward")
+    before = filled.shift(1)
+    earlier = (filled < before).fill_null(False)
+    if (
+        last is not None
+        and len(filled)
+        and filled[0] is not None
+        and isinstance(filled[0], type(last))
+        and filled[0] < last
+    ):
+        earlier = earlier.scatter(0, True)
+    faults.add(values.name, EARLIER, earlier, start)
+    found.in_order = found.in_order and not bool(earlier.any())
+    return filled[-1] if len(filled) and filled[-1] is not None else last
+
+
+def _shares(chosen: dict[Any, list[float]], offers: Counter[Any], rows: int) -> dict[Any, Share]:
+    known = [action for action in chosen if action is not None]
+    ordered = sorted(known, key=lambda action: (isinstance(action, str), action))
+    return {
+        action: Share(int(n), offers.get(action, offers.get(str(action), 0)) if offers else rows, i, s, least, largest)
+        for action in ordered
+        for n, i, s, least, largest in (chosen[action],)
+    }
+
+
+def _repeated(source: Source, name: str, seen: list[Array]) -> list[Finding]:
+    every = np.concatenate(seen)
+    ordered = np.argsort(every, kind="stable")
+    again = ordered[1:][every[ordered[1:]] == every[ordered[:-1]]]
+    if not len(again):
+        return []
+    places = tuple(source.place(row) for row in np.sort(again)[:EXAMPLES].tolist())
+    return [Finding(name, "has come before", len(again), places)]
+
+
+def _visits(visits: list[tuple[Array, Array]]) -> list[Finding]:
+    """How often people come: worth knowing, no fault."""
+    every = pl.DataFrame({"who": np.concatenate([who for who, _ in visits]), "n": np.concatenate([n for _, n in visits])})
+    counts = every.group_by("who").agg(pl.sum("n"))["n"]
+    numbers = counts.to_numpy()
+    words = f"people: half of them have {np.median(numbers):g} rows or fewer, one has {numbers.max()}"
+    return [Finding(None, words, len(counts), serious=False)] if len(counts) else []
+
+
+def chance(share: Share) -> tuple[float, float]:
+    """How likely a sum of 1/p as small as this one is, and one as large, if the propensities are right."""
+    h = max(share.squares / share.inverse, 1.0)
+    count, n = min(share.inverse / h, share.offered), share.offered
+    if share.inverse / h > n * (1 + 1e-9):
+        return 1.0, 0.0
+    low = 1.0 if count >= n else float(betainc(n - count, count + 1, 1 - 1 / h))
+    high = 1.0 if count <= 0 else float(betainc(count, n - count + 1, 1 / h))
+    return low, high
+
+
+def share_findings(found: Inspection, propensity: str | None, action: str) -> list[Finding]:
+    """Actions whose shares contradict the propensities; without any, uniform choice."""
+    shares = found.shares
+    if propensity is None:
+        return uniform_findings(found, action)
+    steady = all(share.largest <= share.least * (1 + 1e-6) for share in shares.values())
+    bound = FALSE_ALARM / (2 * max(len(shares), 1))
+    wrong: list[Finding] = []
+    for name, share in shares.items():
+        if not share.offered:
+            continue  # its rows are faults already
+        low, high = chance(share)
+        rows = f"rows with {action} {name}, where {share.offered:,} are to be expected"
+        text = f"adds up to {share.inverse:,.0f} as 1/p over {rows}"
+        if high < bound:
+            wrong.append(Finding(propensity, f"{text}: it is too small there", share.rows))
+        elif low < bound and steady:
+            wrong.append(Finding(propensity, f"{text}: it is too large there", share.rows))
+        elif low < bound:
+            support = (
+                "it is too large there, or the action was next to impossible in most rows and weights say little of it"
+            )
+            wrong.append(Finding(propensity, f"{text}: {support}", share.rows, serious=False))
+    wrong.sort(key=lambda finding: -finding.rows)
+    return _bounded(wrong, propensity)
+
+
+def uniform_findings(found: Inspection, action: str) -> list[Finding]:
+    """Where no propensities are known: actions that were not as likely as the others."""
+    low, high = uniform_chance(found)
+    if min(low, high) >= FALSE_ALARM / 2:
+        return []
+    words = "is not chosen evenly: replay, which takes choice for uniform where the log has no propensities, is biased"
+    return [Finding(action, words, found.rows, serious=False)]
+
+
+def uniform_chance(found: Inspection) -> tuple[float, float]:
+    """How likely shares as low, and as high, as those of any action are under uniform choice."""
+    shares, count = found.shares.values(), len(found.shares)
+    lows, highs = [1.0], [1.0]
+    for share in (share for share in shares if share.offered):
+        h = 1 / found.acceptance if found.most_candidates is not None and found.acceptance else float(count)
+        low, high = chance(Share(share.rows, share.offered, share.rows * h, share.rows * h * h, 1 / h, 1 / h))
+        lows.append(min(low * count, 1.0))
+        highs.append(min(high * count, 1.0))
+    return min(lows), min(highs)
+
+
+def _bounded(findings: Iterable[Finding], column: str) -> list[Finding]:
+    listed = list(findings)
+    if len(listed) <= EXAMPLES:
+        return listed
+    rest = listed[EXAMPLES:]
+    words = f"contradicts the shares of {len(rest)} more actions"
+    return [
+        *listed[:EXAMPLES],
+        Finding(column, words, sum(finding.rows for finding in rest), serious=any(f.serious for f in rest)),
+    ]

@@ -1,0 +1,180 @@
+"""Tables that may be larger than memory: a block of rows at a time, and only the columns that are asked for.
+
+A parquet file is read where it lies. Text that is too large to be read at once is written as parquet first, in a folder
+that nobody else can read and that goes away with the source: it may hold rewards.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NoReturn
+
+import polars as pl
+
+from adaprivate.check import InputError
+from adaprivate.data.reading import File, fault, read_parquet
+
+BLOCK = 65_536
+"""So many rows are read at once."""
+LARGE = 256 << 20
+"""Text of more bytes than this is not read at once."""
+LINES = (".jsonl", ".ndjson")
+TABLES = (".csv", ".parquet", *LINES)
+"""Endings of files that hold a table."""
+
+
+class Scratch:
+    """A folder for this user's eyes only, gone when nobody holds it."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="adaprivate-log-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table in parts, each in memory or in a parquet file. A column that a part lacks is null there."""
+
+    file: File
+    schema: Mapping[str, Any]
+    parts: tuple[tuple[pl.DataFrame | Path, int], ...]
+    of: str = "row"
+    """Whether a place is told as a row, or as a line of a file whose first line names the columns."""
+    usual: Mapping[str, Any] = field(default_factory=dict)
+    """What the kind of file says of its columns: arguments of :func:`adaprivate.data.logs.columns_of`."""
+    kept: Scratch | None = None
+    """The folder of files that were written for it."""
+
+    def __len__(self) -> int:
+        return sum(rows for _, rows in self.parts)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of its columns."""
+        return list(self.schema)
+
+    def place(self, row: int) -> int:
+        """How the place of a row, counted from 0, is told."""
+        return row + (2 if self.of == "line" else 1)
+
+    def blocks(self, columns: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[tuple[int, pl.DataFrame]]:
+        """These columns of the rows from ``start`` to ``stop``, block by block, each with the number of its first row."""
+        wanted = list(dict.fromkeys(columns)) or self.columns[:1]
+        first = 0
+        for table, rows in self.parts:
+            low, high = max(start - first, 0), min(rows if stop is None else stop - first, rows)
+            for begin in range(low, high, BLOCK):
+                yield first + begin, self._read(table, wanted, begin, min(begin + BLOCK, high) - begin)
+            first += rows
+
+    def _read(self, table: pl.DataFrame | Path, wanted: list[str], begin: int, count: int) -> pl.DataFrame:
+        query = (table.lazy() if isinstance(table, pl.DataFrame) else pl.scan_parquet(table)).slice(begin, count)
+        known = table.columns if isinstance(table, pl.DataFrame) else query.collect_schema().names()
+        absent = [pl.lit(None, self.schema[name]).alias(name) for name in wanted if name not in known]
+        return query.select([*(pl.col(name) for name in wanted if name in known), *absent]).select(wanted).collect()
+
+    def whole(self) -> pl.DataFrame:
+        """The table, all of it, in memory."""
+        return pl.concat([block for _, block in self.blocks(self.columns)])
+
+    def lazy(self) -> pl.LazyFrame:
+        """The table as a query."""
+        parts = [pl.scan_parquet(table) if isinstance(table, Path) else table.lazy() for table, _ in self.parts]
+        return parts[0] if len(parts) == 1 else pl.concat(parts, how="diagonal_relaxed")
+
+    def sorted(self, by: pl.Expr) -> Source:
+        """The same rows in this order; rows that are equal in it stay as they were."""
+        query = self.lazy().sort(by, maintain_order=True)
+        if all(isinstance(table, pl.DataFrame) for table, _ in self.parts):
+            return Source(self.file, self.schema, ((query.collect(), len(self)),), self.of, self.usual)
+        folder = Scratch()
+        path = folder.path / "sorted.parquet"
+        query.sink_parquet(path, row_group_size=BLOCK)
+        return Source(self.file, self.schema, ((path, len(self)),), self.of, self.usual, folder)
+
+
+def source_of(given: str | Path | pl.DataFrame | Mapping[str, Any] | Source, name: str = "log") -> Source:
+    """The table at a path or in memory; the feedback of Open Bandit Pipeline, a dict, is one too."""
+    if isinstance(given, Source):
+        return given
+    if isinstance(given, pl.DataFrame):
+        return in_memory(File(Path(name)), given, "row")
+    if isinstance(given, Mapping):
+        from adaprivate.data.feedback import feedback_source
+
+        return feedback_source(given)
+    file = File(Path(given))
+    if not file.path.is_file():
+        raise InputError(f"Expected {given} to be a file.")
+    if file.suffix == ".parquet":
+        return _of_parquet(file)
+    if file.suffix in (".dsjson", ".json"):
+        from adaprivate.data.dsjson import dsjson_source
+
+        return dsjson_source(file)
+    if file.path.stat().st_size <= LARGE:
+        return in_memory(file, table_of(file), "row" if file.suffix in LINES else "line")
+    return _of_large_text(file)
+
+
+def in_memory(file: File, table: pl.DataFrame, of: str, usual: Mapping[str, Any] | None = None) -> Source:
+    """A table that is in memory already."""
+    return Source(file, dict(table.schema), ((table, len(table)),), of, usual or {})
+
+
+def _of_parquet(file: File) -> Source:
+    try:
+        query = pl.scan_parquet(file.path)
+        schema, rows = dict(query.collect_schema()), int(query.select(pl.len()).collect().item())
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InputError(f"Expected {file} to be a whole parquet file: {str(error).splitlines()[0]}.") from None
+    return Source(file, schema, ((file.path, rows),))
+
+
+def _of_large_text(file: File) -> Source:
+    """Every column of a large CSV file stays text: what is asked for as numbers is read as such, block by block."""
+    lines = file.suffix in LINES
+    folder = Scratch()
+    path = folder.path / "log.parquet"
+    try:
+        query = pl.scan_ndjson(file.path) if lines else pl.scan_csv(file.path, infer_schema=False)
+        query.sink_parquet(path, row_group_size=BLOCK)
+    except pl.exceptions.PolarsError as error:
+        if not lines:
+            _find_ragged(file)
+        raise InputError(f"Expected {file} to hold one JSON object a line: {str(error).splitlines()[0]}.") from None
+    found = _of_parquet(File(path))
+    return Source(file, found.schema, found.parts, "row" if lines else "line", kept=folder)
+
+
+def table_of(file: File) -> pl.DataFrame:
+    """The table of a CSV, parquet or JSON lines file, types found by looking at all of it."""
+    if file.suffix == ".parquet":
+        return read_parquet(file)
+    if file.suffix in LINES:
+        try:
+            return pl.read_ndjson(file.content(), infer_schema_length=None)
+        except pl.exceptions.PolarsError as error:
+            raise InputError(f"Expected {file} to hold one JSON object a line: {str(error).splitlines()[0]}.") from None
+    try:
+        return pl.read_csv(file.content(), infer_schema_length=None, raise_if_empty=True)
+    except pl.exceptions.PolarsError:
+        _find_ragged(file)
+
+
+def _find_ragged(file: File) -> NoReturn:
+    with file.open() as stream:
+        names: list[str] = []
+        for number, raw in enumerate(stream, 1):
+            values = raw.decode("utf-8", "replace").rstrip("\r\n").split(",")
+            names = names or values
+            if len(values) > len(names):
+                fault(file, number, str(len(names) + 1), values[len(names)], f"not to follow {len(names)} values")
+        if not names:
+            fault(file, 1, None, "", "to be there: the file is empty")
+    raise InputError(f"Expected {file} to be a table of values between commas.")

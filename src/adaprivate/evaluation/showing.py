@@ -1,0 +1,96 @@
+"""Evaluations as people read them: a table, and what to keep in mind about it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+COMPOSITION = (
+    "Each row, and each run on this log, learns from the same rewards: a guarantee is that of its row alone, and what is "
+    "released of several adds up (privacy.compose)."
+)
+"""What to keep in mind about several evaluations of one log."""
+
+
+def number(value: float | None) -> str:
+    """Four significant digits, or a dash."""
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+
+
+def evaluation_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """Value, interval and effective sample size, one line for each policy and epsilon; the log's own first."""
+    log = rows[0]
+    people = "" if log["log_people"] is None else f" by {log['log_people']:,} people"
+    offered = f"{log['log_candidates']} candidates of {log['log_dimension']} features"
+    title = f"{log['log_rows']:,} decisions{people} between {offered}"
+    table = Table(title=title, title_justify="left")
+    within = f"{100 * log['confidence']:g} % within"
+    marked = any(row["few"] for row in rows) or bool(log["log_few"])
+    for heading in (
+        "policy",
+        "epsilon",
+        "estimator",
+        "reward per round",
+        within,
+        "worth rows",
+        *(["few"] if marked else []),
+    ):
+        table.add_column(heading, justify="left" if heading in ("policy", "estimator") else "right")
+    if log["log_value"] is not None:
+        own = f"{number(log['log_low'])} .. {number(log['log_high'])}"
+        few = [_carried(log["log_rewarded"]) if log["log_few"] else ""] if marked else []
+        table.add_row("as logged", "-", "mean", number(log["log_value"]), own, number(log["log_rows"]), *few)
+    for row in rows:
+        within = f"{number(row['low'])} .. {number(row['high'])}"
+        size = number(row["effective_sample_size"])
+        few = [_carried(row["rewarded"]) if row["few"] else ""] if marked else []
+        table.add_row(row["policy"], number(row["epsilon"]), row["estimator"], number(row["value"]), within, size, *few)
+    return table
+
+
+def _carried(rewards: float) -> str:
+    return f"{number(rewards)} reward" + ("" if rewards == 1 else "s")
+
+
+def evaluation_notes(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """What each policy promises, and what to keep in mind about its estimate."""
+    notes = list(dict.fromkeys(f"{row['policy']}: {row['guarantee']}{_conditions(row)}" for row in rows))
+    notes.append(COMPOSITION)
+    notes += dict.fromkeys(
+        f"{row['policy']} learned from {row['people']:,} people, of whose visits {row['visits_counted']:,} counted and "
+        f"{row['visits_beyond']:,} came after as many as count of one person."
+        for row in rows
+        if row["people"] is not None
+    )
+    if any(row["few"] for row in rows) or rows[0]["log_few"]:
+        notes.append(
+            "few: so few rewards carry the value (or, near 1, so few rows without one) that the usual interval would be "
+            "too short; this one is for rare events (docs/logs.md) and covers at least as often as it says."
+        )
+    notes += dict.fromkeys(f"{row['estimator']}: {row['assumes']}" for row in rows if row["assumes"] is not None)
+    notes += rows[0]["log_doubts"]
+    if not rows[0]["released"]:
+        notes.append("Computed from raw rewards, for those who may see the log; --release-epsilon makes it fit to publish.")
+    return notes
+
+
+def _conditions(row: dict[str, Any]) -> str:
+    """What a row's guarantee rests on, a line for each."""
+    parts = (("The software enforces:", row["enforced"]), ("It holds only if you keep to:", row["assumptions"]))
+    return "".join("\n  " + "\n    - ".join((heading, *texts)) for heading, texts in parts if texts)
+
+
+def as_text(rows: Sequence[dict[str, Any]], width: int = 120) -> str:
+    """The table and its notes as plain text."""
+    console = Console(file=io.StringIO(), width=width)
+    for part in (evaluation_table(rows), *evaluation_notes(rows)):
+        console.print(part, highlight=False, markup=isinstance(part, Table))
+    written = console.file
+    assert isinstance(written, io.StringIO)
+    return written.getvalue().rstrip("\n")

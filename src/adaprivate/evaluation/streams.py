@@ -1,0 +1,339 @@
+"""A log of any length as decisions: read block by block, features built as they are needed.
+
+What could have been chosen comes from one of
+
+    candidates        columns x_k_j: feature j of candidate k, each row its own; a candidate that is null is not there
+    a featuriser      a public description: contexts from columns of the log, items from a table, a row's own lists, or
+                      one-hot; drafted from the columns where context columns are named and no featuriser is
+    an items file     one row an item, its name and numeric features; every item is a candidate of every row
+    nothing           the actions of the log are fixed arms: unit vectors
+
+and rows may list the items that they offered. Numeric features that come without a featuriser are scaled by the largest
+norm if that is above 1: a public number, like everything here but rewards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import polars as pl
+
+from adaprivate import check
+from adaprivate.check import Array, Floats, InputError, Integers
+from adaprivate.data.drafting import LogFeatures, described, draft, numeric_columns
+from adaprivate.data.inspecting import (
+    EARLIER,
+    Finding,
+    Inspection,
+    by_number,
+    cells_of,
+    counts_of,
+    hashes,
+    inspect,
+    names_of,
+    numbers,
+    time_key,
+    uniform_chance,
+)
+from adaprivate.data.logs import Columns, columns_of, expect_columns, opened
+from adaprivate.data.reading import File, fault
+from adaprivate.data.sources import Source, source_of
+from adaprivate.evaluation.decisions import Built, Decisions, Given, Offers
+from adaprivate.features import Clipping, Featuriser
+
+
+@dataclass
+class LogStream:
+    """Decisions of a log, read again whenever they are gone through; ``look``: what a first look at all rows found."""
+
+    source: Source
+    columns: Columns
+    look: Inspection
+    names: tuple[str, ...]
+    """What can be chosen, where actions are names."""
+    features: LogFeatures | None
+    items: Array | None
+    """The rows of items, or their positions, in the order of ``names``."""
+    reward_range: tuple[float, float] = (0.0, 1.0)
+    drafted: bool = False
+    """Whether the featuriser was drafted from the log."""
+    clipping: Clipping = field(default_factory=Clipping)
+
+    def __post_init__(self) -> None:
+        self._fixed = self._fixed_offers()
+        self._by_number = by_number(self.source, self.columns)
+        self._known = pl.Enum(self.names)
+        self._counting: Clipping | None = self.clipping
+
+    def __len__(self) -> int:
+        return self.look.rows
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every row offers the same candidates."""
+        return self._fixed is not None
+
+    @property
+    def count(self) -> int:
+        """How many candidates a row offers at most."""
+        return len(self.names) if self.look.most_candidates is None else self.look.most_candidates
+
+    @property
+    def dimension(self) -> int:
+        """The length of a feature vector."""
+        if self.columns.candidates:
+            return len(self.columns.candidates[0])
+        return self._fixed.shape[2] if self._fixed is not None else self._features.featuriser.dimension
+
+    @property
+    def people(self) -> int | None:
+        """How many made these decisions, where they are told apart; about, if there are very many."""
+        return self.look.people
+
+    @property
+    def least_propensity(self) -> float | None:
+        """The smallest propensity; None where none are known."""
+        return self.look.least_propensity if self.columns.propensity else None
+
+    @property
+    def acceptance(self) -> float:
+        """The share of rows that any policy is expected to agree with in replay."""
+        return self.least_propensity or 1 / self.count
+
+    @property
+    def uniform_chance(self) -> float | None:
+        """How likely shares of actions as uneven as these are under uniform choice, where no propensities are known."""
+        return None if self.columns.propensity else min(1.0, 2 * min(uniform_chance(self.look)))
+
+    @property
+    def description(self) -> dict[str, object] | None:
+        """The public description of its features, where a featuriser makes them."""
+        return None if self.features is None else self.features.to_dict()
+
+    def notes(self) -> list[str]:
+        """What a look at the log found that does not keep it from being used, and how features came about."""
+        found = [finding for finding in self.look.findings if not finding.places and finding.column is not None]
+        notes = [f"{finding.column} {finding.wrong}." for finding in found if self.columns.propensity]
+        if (worry := self.clipping.warning()) is not None:
+            notes.append(worry)
+        if self.drafted and self.features is not None:
+            names = ", ".join(self.features.context_names) or "none"
+            notes.append(
+                f"Features were drafted from the log (context: {names}); adaprivate data describe prints the draft, "
+                "--featuriser takes a description of yours."
+            )
+        return notes
+
+    @property
+    def _features(self) -> LogFeatures:
+        assert self.features is not None
+        return self.features
+
+    def _fixed_offers(self) -> Given | None:
+        """The candidates, where every row offers the same."""
+        columns = self.columns
+        if columns.candidates or columns.offered or columns.item_columns:
+            return None
+        if self.features is None:
+            return Given(np.eye(len(self.names))[None])
+        if self.features.featuriser.context:
+            return None
+        return Given(self.features.featuriser.build(None, self.items)[None])
+
+    def parts(self, start: int = 0, stop: int | None = None) -> Iterator[Decisions]:
+        """The rows from ``start`` to ``stop``, in parts whose features can be held at once."""
+        columns = self.columns
+        wanted = [name for word, name in columns.single.items() if word not in ("position", "time", "id")]
+        wanted += [name for own in columns.candidates for name in own]
+        wanted += [*columns.item_columns, *(self.features.context_names if self.features else ())]
+        counting, self._counting = self._counting, None  # values are counted once, however often rows are gone through
+        for _, block in self.source.blocks(wanted, start, stop):
+            yield from self._decisions(block, counting).parts()
+
+    def whole(self) -> Decisions:
+        """All decisions, with all features: for a log that fits in memory."""
+        parts = list(self.parts())
+        if self._fixed is not None:
+            offers: Offers = self._fixed
+        else:
+            counts = None if parts[0].counts is None else np.concatenate([np.asarray(part.counts) for part in parts])
+            offers = Given(np.concatenate([part.candidates for part in parts]), counts)
+        known = [part.propensities for part in parts if part.propensities is not None]
+        whose = [part.users for part in parts if part.users is not None]
+        return Decisions(
+            offers,
+            np.concatenate([part.actions for part in parts]),
+            np.concatenate([part.rewards for part in parts]),
+            np.concatenate(known) if known else None,
+            np.concatenate(whose) if whose else None,
+        )
+
+    def _decisions(self, block: pl.DataFrame, counting: Clipping | None) -> Decisions:
+        columns, (low, high) = self.columns, self.reward_range
+        rewards = (numbers(block[columns.reward]).to_numpy() - low) / (high - low)
+        known = None if columns.propensity is None else numbers(block[columns.propensity]).to_numpy()
+        whose = None if columns.user is None else (hashes(block[columns.user]) >> np.uint64(1)).astype(np.int64)
+        offers, actions = self._offered(block, counting)
+        return Decisions(offers, actions, rewards, known, whose)
+
+    def _offered(self, block: pl.DataFrame, counting: Clipping | None) -> tuple[Offers, Array]:
+        """What each row of a block offers, and which of it was chosen."""
+        columns = self.columns
+        if self._by_number:
+            actions: Integers = numbers(block[columns.action]).to_numpy().astype(np.int64)
+        else:
+            actions = self._codes(block[columns.action])
+        if self._fixed is not None:
+            return self._fixed, actions
+        if columns.candidates:
+            cells, counts = cells_of(block, columns)
+            most = self.count
+            scaled = np.nan_to_num(cells[:, :most]) / max(self.look.longest, 1.0)
+            return Given(np.ascontiguousarray(scaled), counts), actions
+        contexts = self._features.contexts(block, counting)
+        if columns.item_columns:
+            items, own = self._own_items(block, counting)
+            return Built(self._features.featuriser, contexts, items, own), actions
+        assert self.items is not None
+        if columns.offered is None:
+            return Built(self._features.featuriser, contexts, self.items), actions
+        places, own = self._listed(block)
+        if not self._by_number:
+            here = (places == actions[:, None]) & (np.arange(places.shape[1]) < own[:, None])
+            actions = here.argmax(axis=1)
+        return Built(self._features.featuriser, contexts, self.items[places], own), actions
+
+    def _codes(self, values: pl.Series) -> Integers:
+        return values.cast(pl.String).cast(self._known).to_physical().cast(pl.Int64).to_numpy()
+
+    def _listed(self, block: pl.DataFrame) -> tuple[Integers, Integers]:
+        """The places of each row's candidates among the items, and how many there are."""
+        assert self.columns.offered is not None
+        lists = names_of(block[self.columns.offered])
+        counts = lists.list.len().to_numpy().astype(np.int64)
+        return _padded(self._codes(lists.explode()), counts, self.count), counts
+
+    def _own_items(self, block: pl.DataFrame, counting: Clipping | None) -> tuple[Floats, Integers]:
+        """The features of each row's own candidates, and how many there are."""
+        counts = counts_of(block, self.columns)
+        assert counts is not None
+        flat = pl.DataFrame({name: _exploded(block[name], counts) for name in self.columns.item_columns})
+        return _padded(self._features.of_columns(flat, counting), counts, self.count), counts
+
+
+def _exploded(lists: pl.Series, counts: Integers) -> pl.Series:
+    """The entries of lists one below the other; of a row whose list is missing, as many nulls as it has candidates."""
+    if lists.null_count() == 0:
+        return lists.explode()
+    frame = pl.DataFrame({"values": lists, "count": counts})
+    nulls = pl.lit(None, lists.dtype.inner).repeat_by("count")  # type: ignore[attr-defined]
+    return frame.select(pl.coalesce("values", nulls)).to_series().explode()
+
+
+def _padded(flat: Array, counts: Integers, most: int) -> Array:
+    """What belongs to rows, one below the other, as (n, most, ...); zeros where a row has fewer."""
+    found = np.zeros((len(counts), most, *flat.shape[1:]), dtype=flat.dtype)
+    row = np.repeat(np.arange(len(counts)), counts)
+    found[row, np.arange(len(flat)) - np.repeat(np.cumsum(counts) - counts, counts)] = flat
+    return found
+
+
+def logged(
+    source: str | Path | pl.DataFrame | Mapping[str, Any] | Source,
+    *,
+    items: str | Path | pl.DataFrame | None = None,
+    featuriser: str | Path | Mapping[str, Any] | Featuriser | None = None,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    **columns: Any,
+) -> LogStream:
+    """The decisions in a file or table, whose ``columns`` are named as in :func:`adaprivate.data.logs.columns_of`."""
+    low, high = (check.real("reward_range", bound) for bound in reward_range)
+    check.expect(low < high, "reward_range", reward_range, "to be two numbers, the smaller one first")
+    found = source_of(source)
+    named = columns_of(found, **columns)
+    expect_columns(found, named)
+    if items is None:
+        items = found.usual.get("items")
+    own = bool(named.candidates)
+    check.expect(not (own and items is not None), "items", "...", "not to be given with candidates' own features")
+    check.expect(not (own and named.context), "context", named.context, "not to be given with candidates' own features")
+    check.expect(not (own and featuriser is not None), "featuriser", "...", "not to be given with candidates' own features")
+    look = inspect(found, named, reward_range=(low, high))
+    if named.propensity and not columns.get("propensity") and look.least_propensity is None:  # a column that says nothing
+        named = replace(named, propensity=None)
+        look = inspect(found, named, reward_range=(low, high))
+    for finding in look.faults:
+        if finding.places and finding.wrong != EARLIER:
+            _refuse(found, finding)
+    if named.time is not None and not look.in_order:
+        found = found.sorted(time_key(found, named.time))
+    return _prepared(found, named, look, items, featuriser, (low, high))
+
+
+def _refuse(source: Source, finding: Finding) -> NoReturn:
+    more = f" (as in {finding.rows:,} rows; adaprivate data check lists all faults)" if finding.rows > 1 else ""
+    where = f"{source.file}, {source.of} {finding.places[0]}, column {finding.column}"
+    raise InputError(f"Expected {where} to be right: it {finding.wrong}{more}.")
+
+
+def _prepared(
+    source: Source,
+    columns: Columns,
+    look: Inspection,
+    items: str | Path | pl.DataFrame | None,
+    featuriser: str | Path | Mapping[str, Any] | Featuriser | None,
+    reward_range: tuple[float, float],
+) -> LogStream:
+    table, file = None, File(Path("items"))
+    names: tuple[str, ...] = ()
+    if items is not None:
+        file, table = opened(items, "items")
+        names = tuple(str(value) for value in table[table.columns[0]].to_list())
+        check.expect(len(set(names)) == len(names), f"items of {file}", "...", "to be there once each")
+    elif not (columns.candidates or columns.item_columns):
+        names = tuple(sorted(look.names) if columns.offered else map(str, look.shares))
+    used = set(look.names) if columns.offered else {str(name) for name in look.shares}
+    if table is not None:
+        unknown = sorted(used - set(names))
+        check.expect(not unknown, "actions", unknown[:3], f"to be items of {file}")
+    features, drafted = None, False
+    if featuriser is not None:
+        features = described(featuriser)
+    elif columns.context or columns.item_columns or (table is not None and not numeric_columns(table)):
+        features = LogFeatures.from_dict(draft(source, columns.context, table, columns.item_columns, len(names)))
+        drafted = True
+    elif table is not None:
+        features = _by_numbers(file, table)
+    elif columns.offered is not None:
+        one_hot = {"kind": "one-hot", "most": len(names)}
+        features = LogFeatures.from_dict({"items": one_hot, "interactions": "none"})
+    rows: Array | None = None
+    clipping = Clipping()
+    if features is not None and not columns.item_columns:
+        rows = features.item_rows(_item_table(features, table, names), clipping)
+        rows = features.featuriser.item_vectors(rows, None if features.item_fields else clipping)[0]
+    return LogStream(source, columns, look, names, features, rows, reward_range, drafted, clipping)
+
+
+def _item_table(features: LogFeatures, table: pl.DataFrame | None, names: tuple[str, ...]) -> pl.DataFrame:
+    if table is not None:
+        return table
+    check.expect(features.one_hot, "items", None, "to be given: the featuriser describes features of items")
+    return pl.DataFrame({"name": list(names)})
+
+
+def _by_numbers(file: File, table: pl.DataFrame) -> LogFeatures:
+    """Items by their numeric columns, scaled by the longest where that is above 1."""
+    named = numeric_columns(table)
+    features = table.select(named).cast(pl.Float64).to_numpy()
+    wrong = np.argwhere(~np.isfinite(features))
+    if len(wrong):
+        row, column = wrong[0].tolist()
+        fault(file, row + 1, named[column], float(features[row, column]), "to be a finite number", of="row")
+    longest = max(float(np.linalg.norm(features, axis=1).max()), 1.0)
+    kind = {"kind": "features", "length": len(named), "norm": longest}
+    return LogFeatures.from_dict({"items": kind, "interactions": "none"})
