@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo serve test check mutants readme clean
+.PHONY: demo serve docs test check mutants readme clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed
@@ -47,8 +47,12 @@ $(VENV)/installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
 	@touch $@ $(VENV)/installed $(VENV)/installed-service
 
+docs: $(VENV)/installed-test  # the documentation as a site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "Documentation: site/index.html"
+
 readme: $(VENV)/installed
 	$(BIN)/python docs/refresh.py
 
 clean:
-	rm -rf $(VENV) demo build dist service-data
+	rm -rf $(VENV) demo site build dist service-data
