@@ -81,7 +81,12 @@ def test_what_the_page_on_harnesses_shows_runs():
     page = (EXAMPLES.parent / "docs" / "harnesses.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.S)
     assert len(blocks) == 2
-    for block in blocks:
-        subprocess.run([sys.executable, "-c", block], check=True, capture_output=True, timeout=120)
+    played, fitted = (
+        subprocess.run([sys.executable, "-c", block], check=True, capture_output=True, text=True, timeout=120).stdout
+        for block in blocks
+    )
+    ours, random = map(float, re.findall(r": ([\d.]+)", played)[:2])
+    assert ours > random  # coba leaves out whoever raised: then there would be no mean
+    assert fitted.startswith("This protects whether the class chosen for any one row was right")
     for name in re.findall(r"\.\./examples/(\w+)\.py", page):
         assert name in SMALL
