@@ -228,6 +228,17 @@ def test_exact_noise_without_a_seed():
         copy.deepcopy(learner)
 
 
+@pytest.mark.parametrize(
+    ("name", "options"), [("noise-aware-joint", {}), ("noise-aware", {"local": True, "channel": "flip"})]
+)
+def test_exact_noise_is_for_single_rewards(name, options):
+    """What is promised where contexts or actions are hidden does not hold in a harness that sees them."""
+    learner = CobaLearner(name, FEATURES, rounds=60, epsilon=1.0, **options)
+    for use in (lambda: learner.params, lambda: learner.predict((0.0, 1.0), ACTIONS)):
+        with pytest.raises(InputError, match="to protect single rewards: harnesses see contexts and actions"):
+            use()
+
+
 def test_what_is_not_private_says_so():
     assert CobaLearner("linucb", FEATURES, rounds=60, seed=0).params["guarantee"] == "not private"
 

@@ -39,9 +39,12 @@ def promised(settings: Any, seed: int | None) -> Guarantee | None:
     if not settings.private:
         return None
     stated: Guarantee = exact_guarantee(settings) if seed is None else settings.guarantee()
+    public = seed is not None or (stated.unit == "event" and not getattr(settings, "local", False))
+    check.expect(public, "policy", settings.name, "to protect single rewards: harnesses see contexts and actions")
     return stated
 
 
 def made(settings: Any, seed: int | None) -> Policy:
     """The policy: noise simulated from a seed protects nobody; without one it is exact, from the operating system."""
+    promised(settings, seed)
     return Policy(settings, seed=seed, source=Secure() if seed is None else None)
