@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from adaprivate import environments, mechanisms, policies, privacy
-    from adaprivate.check import InputError, LittleToLearnWarning
+    from adaprivate.errors import InputError, LittleToLearnWarning
     from adaprivate.evaluation.evaluate import evaluate
     from adaprivate.features import Featuriser
     from adaprivate.mechanisms.laws.randomised_response import flip
@@ -39,8 +39,8 @@ __all__ = [
 # Loaded on first use, so that accounting never waits for the compiler, nor a client of the service for accounting.
 _LAZY = {
     "Featuriser": "adaprivate.features",
-    "InputError": "adaprivate.check",
-    "LittleToLearnWarning": "adaprivate.check",
+    "InputError": "adaprivate.errors",
+    "LittleToLearnWarning": "adaprivate.errors",
     "RewardRefusedError": "adaprivate.runtime.decisions",
     "flip": "adaprivate.mechanisms.laws.randomised_response",
     "environments": "adaprivate.environments",
