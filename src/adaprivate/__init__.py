@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from adaprivate import environments, mechanisms, policies, privacy
-    from adaprivate.errors import InputError, LittleToLearnWarning
+    from adaprivate.errors import ClippedWarning, InputError, LittleToLearnWarning
     from adaprivate.evaluation.evaluate import evaluate
     from adaprivate.features import Featuriser
     from adaprivate.mechanisms.laws.randomised_response import flip
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "ClippedWarning",
     "Featuriser",
     "InputError",
     "LittleToLearnWarning",
@@ -38,6 +39,7 @@ __all__ = [
 
 # Loaded on first use, so that accounting never waits for the compiler, nor a client of the service for accounting.
 _LAZY = {
+    "ClippedWarning": "adaprivate.errors",
     "Featuriser": "adaprivate.features",
     "InputError": "adaprivate.errors",
     "LittleToLearnWarning": "adaprivate.errors",

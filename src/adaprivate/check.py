@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from adaprivate.errors import ClippedWarning as ClippedWarning
 from adaprivate.errors import InputError as InputError
 from adaprivate.errors import LittleToLearnWarning as LittleToLearnWarning
 

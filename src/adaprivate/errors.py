@@ -7,5 +7,9 @@ class LittleToLearnWarning(UserWarning):
     """A policy foresees that little can be learned with these rounds, dimensions and epsilon."""
 
 
+class ClippedWarning(UserWarning):
+    """More than a few percent of the candidates were longer than 1 and were clipped."""
+
+
 class InputError(ValueError):
     """An argument does not meet its stated condition."""
