@@ -13,17 +13,41 @@ if TYPE_CHECKING:
     from adaprivate.mechanisms.laws.randomised_response import flip
     from adaprivate.registry import register
     from adaprivate.runtime.decisions import RewardRefusedError
+    from adaprivate.runtime.named import (
+        AdaPrivateTS,
+        AdaPrivateUCB,
+        LinTS,
+        LinUCB,
+        NoiseAware,
+        NoiseAwareTS,
+        NoiseAwareUCB,
+        RandomPlay,
+        RRLinTS,
+        RRLinUCB,
+        TunedLinUCB,
+    )
     from adaprivate.runtime.opening import load, policy
     from adaprivate.simulation import simulate
 
     __version__: str
 
 __all__ = [
+    "AdaPrivateTS",
+    "AdaPrivateUCB",
     "ClippedWarning",
     "Featuriser",
     "InputError",
+    "LinTS",
+    "LinUCB",
     "LittleToLearnWarning",
+    "NoiseAware",
+    "NoiseAwareTS",
+    "NoiseAwareUCB",
+    "RRLinTS",
+    "RRLinUCB",
+    "RandomPlay",
     "RewardRefusedError",
+    "TunedLinUCB",
     "__version__",
     "environments",
     "evaluate",
@@ -54,6 +78,22 @@ _LAZY = {
     "load": "adaprivate.runtime.opening",
     "register": "adaprivate.registry",
     "simulate": "adaprivate.simulation",
+    **dict.fromkeys(
+        (
+            "AdaPrivateTS",
+            "AdaPrivateUCB",
+            "LinTS",
+            "LinUCB",
+            "NoiseAware",
+            "NoiseAwareTS",
+            "NoiseAwareUCB",
+            "RRLinTS",
+            "RRLinUCB",
+            "RandomPlay",
+            "TunedLinUCB",
+        ),
+        "adaprivate.runtime.named",
+    ),
 }
 
 
