@@ -51,6 +51,30 @@ def reward(value: object) -> float:
     return number
 
 
+def reward_range(value: object) -> tuple[float, float]:
+    """The public ends of what a reward may be: two numbers, the first one smaller."""
+    pair = isinstance(value, tuple | list) and len(value) == 2
+    expect(pair, "reward_range", value, "to be two numbers (least, greatest)")
+    low, high = (real("reward_range", end) for end in value)  # type: ignore[attr-defined]
+    expect(low < high and math.isfinite(high - low), "reward_range", value, "to be (least, greatest), least < greatest")
+    return low, high
+
+
+def scaled_reward(value: object, within: tuple[float, float]) -> float:
+    """A reward within this range, as a number from 0 to 1. The error does not repeat it: it is private."""
+    low, high = within
+    try:
+        number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        number = math.nan
+    if not low <= number <= high:
+        raise InputError(
+            f"Expected reward to be a number from {low:g} to {high:g}, its reward_range, and no bool; "
+            "it is private and not repeated here."
+        )
+    return min(1.0, max(0.0, (number - low) / (high - low)))
+
+
 def real(
     name: str,
     value: object,

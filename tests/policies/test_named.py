@@ -10,7 +10,7 @@ import adaprivate as ap
 from adaprivate import policies
 from adaprivate.runtime import named, opening
 
-ALSO = ("seed", "source", "reward_window", "propensities")
+ALSO = ("seed", "source", "reward_window", "propensities", "reward_range")
 
 
 @pytest.mark.parametrize("function", named.NAMES)

@@ -54,6 +54,7 @@ def NoiseAware(
     source: Secure | None = None,
     reward_window: int = 0,
     propensities: bool = False,
+    reward_range: tuple[float, float] = (0.0, 1.0),
 ) -> Policy:
     """The largest upper bound of the posterior given all releases, wider where the same candidates come again.
 
@@ -93,6 +94,7 @@ def NoiseAwareTS(
     source: Secure | None = None,
     reward_window: int = 0,
     propensities: bool = False,
+    reward_range: tuple[float, float] = (0.0, 1.0),
 ) -> Policy:
     """Samples theta from the posterior given all releases, its spread scaled by v (T/t)^fading.
 
@@ -131,6 +133,7 @@ def NoiseAwareUCB(
     source: Secure | None = None,
     reward_window: int = 0,
     propensities: bool = False,
+    reward_range: tuple[float, float] = (0.0, 1.0),
 ) -> Policy:
     """The largest posterior mean plus alpha posterior standard deviations, by default more and more of them.
 
@@ -160,6 +163,7 @@ def AdaPrivateTS(
     source: Secure | None = None,
     reward_window: int = 0,
     propensities: bool = False,
+    reward_range: tuple[float, float] = (0.0, 1.0),
 ) -> Policy:
     """Thompson sampling from N(A^-1 b, v^2 A^-1), b released in batches.
 
@@ -189,6 +193,7 @@ def AdaPrivateUCB(
     source: Secure | None = None,
     reward_window: int = 0,
     propensities: bool = False,
+    reward_range: tuple[float, float] = (0.0, 1.0),
 ) -> Policy:
     """The candidate with the largest x' A^-1 b + alpha sqrt(x' A^-1 x), b released in batches.
 
@@ -211,6 +216,7 @@ def RRLinUCB(
     source: Secure | None = None,
     reward_window: int = 0,
     propensities: bool = False,
+    reward_range: tuple[float, float] = (0.0, 1.0),
 ) -> Policy:
     """The candidate with the largest x' A^-1 b + alpha sqrt(x' A^-1 x), every reward seen as a flipped bit.
 
@@ -233,6 +239,7 @@ def RRLinTS(
     source: Secure | None = None,
     reward_window: int = 0,
     propensities: bool = False,
+    reward_range: tuple[float, float] = (0.0, 1.0),
 ) -> Policy:
     """Thompson sampling from N(A^-1 b, v^2 A^-1), every reward seen as a flipped bit.
 
@@ -252,6 +259,7 @@ def LinUCB(
     source: Secure | None = None,
     reward_window: int = 0,
     propensities: bool = False,
+    reward_range: tuple[float, float] = (0.0, 1.0),
 ) -> Policy:
     """The candidate with the largest x' A^-1 b + alpha sqrt(x' A^-1 x), learning every reward at once.
 
@@ -271,6 +279,7 @@ def LinTS(
     source: Secure | None = None,
     reward_window: int = 0,
     propensities: bool = False,
+    reward_range: tuple[float, float] = (0.0, 1.0),
 ) -> Policy:
     """Thompson sampling from N(A^-1 b, v^2 A^-1), learning every reward at once.
 
@@ -291,6 +300,7 @@ def TunedLinUCB(
     source: Secure | None = None,
     reward_window: int = 0,
     propensities: bool = False,
+    reward_range: tuple[float, float] = (0.0, 1.0),
 ) -> Policy:
     """The candidate with the largest e' A^-1 b + alpha sqrt(log(1 + t / d)) sqrt(e' A^-1 e), e = (x, 1), after t rounds.
 
@@ -307,6 +317,7 @@ def RandomPlay(
     source: Secure | None = None,
     reward_window: int = 0,
     propensities: bool = False,
+    reward_range: tuple[float, float] = (0.0, 1.0),
 ) -> Policy:
     """Every candidate with the same probability.
 

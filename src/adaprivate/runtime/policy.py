@@ -36,6 +36,8 @@ from adaprivate.runtime.keeping import Kept
 from adaprivate.runtime.learner import LONGEST, Learner, within_reach
 from adaprivate.runtime.showing import Shown, log
 
+UNIT_RANGE = (0.0, 1.0)
+
 
 class Policy(Kept, Shown):
     """A policy that decides and learns, one round after another. Every public method may be called from many threads.
@@ -44,7 +46,9 @@ class Policy(Kept, Shown):
     the operating system, for real people's data). A decision may be rewarded until ``reward_window`` more have been made
     after it and another is asked for; rewards that are missing count as a public constant. Rounds are counted, and batches
     released, when a decision is asked for, or by :meth:`advance` and :meth:`finish`: never because a reward came.
-    ``propensities``: whether every decision shall say how likely it was.
+    ``propensities``: whether every decision shall say how likely it was. ``reward_range``: the public least and greatest
+    reward. Others are refused; those within are scaled to 0 to 1, linearly, before anything is done with them, so that the
+    guarantee is the same. Settings such as ``base_rate`` and ``missing`` are on the scale from 0 to 1.
     """
 
     def __init__(
@@ -55,10 +59,17 @@ class Policy(Kept, Shown):
         source: Secure | None = None,
         reward_window: int = 0,
         propensities: bool = False,
+        reward_range: tuple[float, float] = UNIT_RANGE,
     ) -> None:
         check.expect((seed is None) != (source is None), "seed", seed, "or source=Secure() to be given, and not both")
         if getattr(settings, "local", False):
             check.expect(source is not None, "local", True, "to come with source=Secure(): clients draw noise of their own")
+        self.reward_range = check.reward_range(reward_range)
+        """The public least and greatest reward; told rewards are scaled from it to 0 to 1, linearly."""
+        if getattr(settings, "local", False):
+            check.expect(
+                self.reward_range == UNIT_RANGE, "reward_range", reward_range, "== (0, 1) where local: bits arrive"
+            )
         self.reward_window = check.whole("reward_window", reward_window, at_least=0)
         self.logs_propensities = bool(propensities)
         self._arms = np.eye(settings.dimension) if settings.fixed_arms else None
@@ -276,15 +287,17 @@ class Policy(Kept, Shown):
     # --- learning -----------------------------------------------------------------------------------------------------
 
     def learn(self, decision: Decision | str, reward: float | bool | None) -> None:
-        """Tell the reward (0 to 1, or a bool) of an open decision, or of its token; ``None`` when there is none to come.
+        """Tell the reward of an open decision, or of its token: within ``reward_range``, or a bool where that is 0 to 1.
 
-        Without one the round counts as ``policy.settings.missing``. Nothing is counted or released by telling it: that
-        happens with the next decision, or by :meth:`advance`.
+        ``None`` when there is none to come: the round then counts as ``policy.settings.missing``. Nothing is counted or
+        released by telling it: that happens with the next decision, or by :meth:`advance`.
         """
-        if type(reward) is float and 0.0 <= reward <= 1.0:
-            value = reward
+        if reward is None:
+            value = self._missing
+        elif self.reward_range != UNIT_RANGE:
+            value = check.scaled_reward(reward, self.reward_range)
         else:
-            value = self._missing if reward is None else check.reward(reward)
+            value = reward if type(reward) is float and 0.0 <= reward <= 1.0 else check.reward(reward)
         life, number = life_and_round(decision, self._origin)
         with self._lock:
             self._expect_alone()
