@@ -7,23 +7,48 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from adaprivate import environments, mechanisms, policies, privacy
-    from adaprivate.check import InputError, LittleToLearnWarning
+    from adaprivate.errors import ClippedWarning, InputError, LittleToLearnWarning
     from adaprivate.evaluation.evaluate import evaluate
     from adaprivate.features import Featuriser
     from adaprivate.mechanisms.laws.randomised_response import flip
     from adaprivate.planning import plan
     from adaprivate.registry import register
     from adaprivate.runtime.decisions import RewardRefusedError
+    from adaprivate.runtime.named import (
+        AdaPrivateTS,
+        AdaPrivateUCB,
+        LinTS,
+        LinUCB,
+        NoiseAware,
+        NoiseAwareTS,
+        NoiseAwareUCB,
+        RandomPlay,
+        RRLinTS,
+        RRLinUCB,
+        TunedLinUCB,
+    )
     from adaprivate.runtime.opening import load, policy
     from adaprivate.simulation import simulate
 
     __version__: str
 
 __all__ = [
+    "AdaPrivateTS",
+    "AdaPrivateUCB",
+    "ClippedWarning",
     "Featuriser",
     "InputError",
+    "LinTS",
+    "LinUCB",
     "LittleToLearnWarning",
+    "NoiseAware",
+    "NoiseAwareTS",
+    "NoiseAwareUCB",
+    "RRLinTS",
+    "RRLinUCB",
+    "RandomPlay",
     "RewardRefusedError",
+    "TunedLinUCB",
     "__version__",
     "environments",
     "evaluate",
@@ -40,9 +65,10 @@ __all__ = [
 
 # Loaded on first use, so that accounting never waits for the compiler, nor a client of the service for accounting.
 _LAZY = {
+    "ClippedWarning": "adaprivate.errors",
     "Featuriser": "adaprivate.features",
-    "InputError": "adaprivate.check",
-    "LittleToLearnWarning": "adaprivate.check",
+    "InputError": "adaprivate.errors",
+    "LittleToLearnWarning": "adaprivate.errors",
     "RewardRefusedError": "adaprivate.runtime.decisions",
     "flip": "adaprivate.mechanisms.laws.randomised_response",
     "environments": "adaprivate.environments",
@@ -55,6 +81,22 @@ _LAZY = {
     "load": "adaprivate.runtime.opening",
     "register": "adaprivate.registry",
     "simulate": "adaprivate.simulation",
+    **dict.fromkeys(
+        (
+            "AdaPrivateTS",
+            "AdaPrivateUCB",
+            "LinTS",
+            "LinUCB",
+            "NoiseAware",
+            "NoiseAwareTS",
+            "NoiseAwareUCB",
+            "RRLinTS",
+            "RRLinUCB",
+            "RandomPlay",
+            "TunedLinUCB",
+        ),
+        "adaprivate.runtime.named",
+    ),
 }
 
 

@@ -6,6 +6,7 @@ the condition it broke.
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
 from collections.abc import Iterable
@@ -14,18 +15,14 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from adaprivate.errors import ClippedWarning as ClippedWarning
+from adaprivate.errors import InputError as InputError
+from adaprivate.errors import LittleToLearnWarning as LittleToLearnWarning
+
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Choice = TypeVar("Choice", bound=str)
-
-
-class LittleToLearnWarning(UserWarning):
-    """A policy foresees that little can be learned with these rounds, dimensions and epsilon."""
-
-
-class InputError(ValueError):
-    """An argument does not meet its stated condition."""
 
 
 def expect(condition: bool, name: str, value: object, requirement: str) -> None:
@@ -52,6 +49,30 @@ def reward(value: object) -> float:
     if not 0.0 <= number <= 1.0:
         raise InputError("Expected reward to be a number from 0 to 1, or a bool; it is private and not repeated here.")
     return number
+
+
+def reward_range(value: object) -> tuple[float, float]:
+    """The public ends of what a reward may be: two numbers, the first one smaller."""
+    pair = isinstance(value, tuple | list) and len(value) == 2
+    expect(pair, "reward_range", value, "to be two numbers (least, greatest)")
+    low, high = (real("reward_range", end) for end in value)  # type: ignore[attr-defined]
+    expect(low < high and math.isfinite(high - low), "reward_range", value, "to be (least, greatest), least < greatest")
+    return low, high
+
+
+def scaled_reward(value: object, within: tuple[float, float]) -> float:
+    """A reward within this range, as a number from 0 to 1. The error does not repeat it: it is private."""
+    low, high = within
+    try:
+        number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
+    except OverflowError:
+        number = math.nan
+    if not low <= number <= high:
+        raise InputError(
+            f"Expected reward to be a number from {low:g} to {high:g}, its reward_range, and no bool; "
+            "it is private and not repeated here."
+        )
+    return min(1.0, max(0.0, (number - low) / (high - low)))
 
 
 def real(
@@ -122,18 +143,26 @@ def regulariser(ridge: object) -> float:
     return number
 
 
-def one_of(name: str, value: object, options: Iterable[str]) -> str:
-    """One of a few words."""
+def one_of(name: str, value: object, options: Iterable[str], rest: str = "") -> str:
+    """One of a few words; where it is nearly one, the error asks for that. ``rest`` ends its sentence."""
     allowed = tuple(options)
-    expect(isinstance(value, str) and value in allowed, name, value, "in {" + ", ".join(allowed) + "}")
-    return str(value)
+    if not (isinstance(value, str) and value in allowed):
+        words = "in {" + ", ".join(allowed) + "}" + rest
+        raise InputError(f"Expected {name}={_show(value)} {words}.{did_you_mean(value, allowed)}")
+    return value
+
+
+def did_you_mean(value: object, allowed: Iterable[str]) -> str:
+    """A question that ends an error, where a word is nearly one of those allowed; else nothing."""
+    near = difflib.get_close_matches(value, list(allowed), n=1, cutoff=0.7) if isinstance(value, str) else []
+    return f" Did you mean {near[0]}?" if near else ""
 
 
 def known(options: Iterable[str], allowed: Iterable[str], of: str = "") -> None:
     """Options that somebody takes; ``of`` says who."""
-    words = "in {" + ", ".join(allowed := tuple(allowed)) + "}" + (f" for {of}" if of else "")
+    words = tuple(allowed)
     for option in options:
-        expect(option in allowed, "option", option, words)
+        one_of("option", option, words, f" for {of}" if of else "")
 
 
 def floats(name: str, value: object, shape: tuple[int | None, ...]) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import hashlib
 import math
+import os
 import sys
 import threading
 import time
@@ -190,6 +191,8 @@ class _Announcer(event.Listener):  # type: ignore[misc]
 
     def _say(self) -> None:
         self._said = True
+        if os.environ.get("ADAPRIVATE_QUIET"):
+            return
         try:
             sys.stderr.write("compiling (once; later runs start at once) ...\n")
             sys.stderr.flush()

@@ -122,10 +122,9 @@ class Registry(Generic[Value]):
     def _offer(self, name: str) -> _Offer[Value]:
         found, refused, broken = self._all().found, self.refused(), self._all().broken
         lost = "".join(f", or {label} {reason}" for label, reason in broken.items())
-        known = isinstance(name, str)
-        requirement = refused[name] if known and name in refused else "in {" + ", ".join(sorted(found)) + "}" + lost
-        check.expect(known and name in found, self._word, name, requirement)
-        return found[name]
+        if isinstance(name, str) and name in refused:
+            check.expect(False, self._word, name, refused[name])
+        return found[check.one_of(self._word, name, sorted(found), lost)]
 
     def _all(self) -> _Table[Value]:
         if self._table is not None:

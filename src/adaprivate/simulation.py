@@ -166,6 +166,7 @@ def run_all(
 
     With ``keep_finished`` an interruption (Ctrl-C) returns the seeds that all policies have finished, if there are any.
     """
+    jobs = check.whole("jobs", jobs if jobs is not None else os.cpu_count() or 1, at_least=1)
     for policy in chosen:
         check.expect(
             policy.dimension == environment.dimension, "dimension", policy.dimension, f"== {environment.dimension}"
@@ -182,7 +183,6 @@ def run_all(
             told_apart, "environment", environment.name, "to tell people apart, as synthetic does with people=2000"
         )
         _compile(policy, environment)
-    jobs = check.whole("jobs", jobs if jobs is not None else os.cpu_count() or 1, at_least=1)
     size = max(1, min(CHUNK, len(seeds) * len(chosen) // (4 * jobs)))
     chunks = [list(seeds[i : i + size]) for i in range(0, len(seeds), size)]
     finished: dict[tuple[int, int], list[Run]] = {}
@@ -246,7 +246,7 @@ def simulate(
     *,
     rounds: int = 10_000,
     seeds: int | Sequence[int] = 12,
-    epsilon: float | Sequence[float] = 1.0,
+    epsilon: float | Sequence[float] | None = None,
     delta: float = 1e-5,
     options: Mapping[str, Any] | None = None,
     jobs: int | None = None,
@@ -255,7 +255,8 @@ def simulate(
     """Run policies in an environment; one row for each policy and epsilon, every setting a column.
 
     ``options`` sets parameters of the environment and of the policies by name; one that none of them knows is refused.
-    Private policies run at every epsilon, the others once. Percentages are of the mean reward of LinUCB without privacy on
+    Private policies run at every epsilon (by default 1, unless an option such as ``eta`` says what they may spend), the
+    others once. Percentages are of the mean reward of LinUCB without privacy on
     the same seeds: ``percent_of_linucb`` (``percent_sem``) of it as published, alpha = ridge = 1 and no intercept, and
     ``percent_of_tuned_linucb`` (with ``_sem``) of ``tuned-linucb``, the honest yardstick.
     """
@@ -266,16 +267,16 @@ def simulate(
     check.expect(len(seed_list) > 0, "seeds", seeds, "to be non-empty")
     for seed in seed_list:
         check.whole("seeds", seed, at_least=0)
-    epsilons = list(epsilon) if isinstance(epsilon, Sequence) else [epsilon]
-    check.expect(len(epsilons) > 0, "epsilon", epsilon, "to be non-empty")
+    epsilons = [] if epsilon is None else list(epsilon) if isinstance(epsilon, Sequence) else [epsilon]
+    check.expect(epsilon is None or len(epsilons) > 0, "epsilon", epsilon, "to be non-empty")
     for budget in epsilons:
         check.real("epsilon", budget, above=0)
     world = environments.environment(environment, split_options(policies, environment, values))
     chosen: list[Settings] = []
     for name in policies:
-        takes_epsilon = "epsilon" in policy_options(name)
-        for own in [{"epsilon": float(budget), "delta": delta} for budget in epsilons] if takes_epsilon else [{}]:
-            chosen.append(policy_settings(name, world, rounds, {**values, **own}))
+        for asked in policy_registry.budgets(name, epsilon, values):
+            own = {} if asked is None else {"epsilon": float(asked)}
+            chosen.append(policy_settings(name, world, rounds, {**values, "delta": delta, **own}))
     yardsticks = [policy_settings(name, world, rounds, {}) for name in YARDSTICKS]
     runs = run_all([*yardsticks, *chosen], world, seed_list, jobs=jobs, progress=progress, keep_finished=True)
     count = len(yardsticks)

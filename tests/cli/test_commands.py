@@ -4,9 +4,11 @@ import contextlib
 import io
 import json
 import math
+import re
 import subprocess
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 
 import pytest
@@ -343,3 +345,77 @@ def test_a_process_explains_itself():
     done = run("--help")
     assert done.returncode == 0
     assert "Usage" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "question"),
+    [
+        (("simulate", "--policy", "noise-aware-t"), "Did you mean noise-aware-ts?"),
+        (("simulate", "--policy", "random", "--environment", "syntetic"), "Did you mean synthetic?"),
+        (("simulate", "--policy", "adaprivate-ts", "--option", "batchsize=10"), "Did you mean batch_size?"),
+        ((*BASE, "--unit", "users"), "Did you mean user?"),
+        (("reproduce", "tabel1"), "Did you mean table1?"),
+        (("simulat",), "Did you mean 'simulate'?"),
+        (("calibrate", "--epsilo", "1"), "--epsilon"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_a_word_that_is_nearly_right_is_asked_for(arguments, question):
+    is_a_mistake(*called(*arguments), question)
+
+
+def test_a_word_that_is_nothing_like_any_is_not_guessed():
+    assert "Did you mean" not in called("simulate", "--policy", "wish")[2]
+
+
+ETA = ("simulate", "--policy", "filtered-thompson", *ON_ARMS, "--rounds", "60", "--seeds", "1", "--option", "eta=1")
+
+
+def test_a_budget_may_be_stated_without_epsilon():
+    (row,) = document(*ETA)["rows"]
+    assert (row["eta"], row["epsilon"]) == (1, None)
+    assert "epsilon = 4.377" in row["guarantee"]  # what 1-GDP is at delta 1e-5
+    is_a_mistake(*called(*ETA, "--epsilon", "1"), "Expected epsilon=1.0 not to be given with eta=1.")
+
+
+def test_beside_it_others_run_at_their_default():
+    rows = document(*ETA, "--policy", "modified-thompson", "--policy", "dp-se")["rows"]
+    assert [row["epsilon"] for row in rows] == [None, None, 1.0]
+
+
+def test_quiet_says_nothing_but_results_and_mistakes(monkeypatch):
+    monkeypatch.setenv("ADAPRIVATE_QUIET", "")  # and is put back after the test
+    small = ("simulate", "--policy", "noise-aware", "--rounds", "60", "--seeds", "1", "--option", "dimension=20", "--json")
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert "\nadaprivate: " in "\n" + called(*small)[2]
+        code, out, said = called(*small, "--quiet")
+    assert (code, said, len(json.loads(out)["rows"])) == (0, "", 1)
+    assert called("simulate", "--quiet", "--policy", "wish")[2].startswith("adaprivate: Expected policy='wish'")
+
+
+def test_no_color(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    coloured = re.compile(r"\x1b\[[0-9;]*3[0-7]")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    with_colours = run("--help").stdout
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert coloured.search(with_colours)
+    assert not coloured.search(run("--help").stdout)
+    assert not coloured.search(run("list", "environments").stdout)
+
+
+def test_shells_are_told_what_can_follow(monkeypatch):
+    monkeypatch.setenv("_ADAPRIVATE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "adaprivate sim")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    command = "import sys; sys.argv[0] = 'adaprivate'; from adaprivate.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.split() == ["simulate"]
+
+
+def test_starting_needs_nothing_heavy():
+    heavy = "numpy", "numba", "polars", "scipy", "matplotlib", "dp_accounting"
+    command = f"import sys, adaprivate, adaprivate.cli; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "[]\n"

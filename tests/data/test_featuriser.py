@@ -543,7 +543,7 @@ REFUSED = [
     ({"context": [{"name": "hour"}]}, "Expected featuriser.context[0].kind to be given."),
     (
         {"context": [HOUR | {"kind": "numbr"}]},
-        "Expected featuriser.context[0].kind='numbr' in {number, category, hashed, vector, cyclic}.",
+        "Expected featuriser.context[0].kind='numbr' in {number, category, hashed, vector, cyclic}. Did you mean number?",
     ),
     (
         {"context": [HOUR | {"kind": []}]},
@@ -653,7 +653,7 @@ def test_refused_contexts(change, sentence):
     with pytest.raises(InputError) as error:
         featuriser.build(CONTEXT | change, np.eye(4))
     assert str(error.value).startswith(sentence)
-    assert str(error.value).endswith(".")
+    assert str(error.value).endswith((".", " Did you mean hour?"))
     with pytest.raises(InputError) as error:
         featuriser.context_vectors([CONTEXT, CONTEXT | change])
     assert str(error.value).startswith(sentence.replace("context", "contexts[1]", 1))

@@ -119,7 +119,7 @@ def test_every_policy_warns_and_a_simulation_once():
     with pytest.warns(ap.LittleToLearnWarning) as said:
         run_all([hopeless], place, range(6), jobs=2)
     assert len(said) == 1
-    fresh = lambda rng: rng.standard_normal((4, 40)) / 7  # noqa: E731
+    fresh = lambda rng: rng.standard_normal((4, 40)) / 10  # noqa: E731
     for _ in range(2):
         with pytest.warns(ap.LittleToLearnWarning) as said:
             play(Policy(hopeless, seed=1), 40, candidates=fresh)

@@ -29,7 +29,6 @@ MISTAKES = [
     ({"epsilon": [1.0, 0.0]}, "Expected epsilon=0.0 > 0"),
     ({"epsilon": math.nan}, "Expected epsilon=nan "),
     ({"epsilon": []}, "Expected epsilon=[] "),
-    ({"epsilon": None}, "Expected epsilon=None "),
     ({"delta": 1.0}, "Expected delta=1.0 > 0 and < 1"),
     ({"delta": 2.0}, "Expected delta=2.0 > 0 and < 1"),
     ({"rounds": 30, "options": {"batch_size": 31}}, "Expected batch_size=31 <= rounds=30"),

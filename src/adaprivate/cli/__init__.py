@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from typing import Annotated
 
 import typer
 
-from adaprivate.check import InputError
 from adaprivate.cli.accounting import calibrate
 from adaprivate.cli.auditing import audit
 from adaprivate.cli.decision_log import log
@@ -18,14 +18,14 @@ from adaprivate.cli.published import list_, reproduce
 from adaprivate.cli.recorded import check_data, describe_data, evaluate
 from adaprivate.cli.serving import keys_app, serve
 from adaprivate.cli.showing import demo, report
-from adaprivate.cli.terminal import Json, print_json
+from adaprivate.cli.terminal import QUIET, Json, print_json, quiet
 from adaprivate.cli.trials import simulate
+from adaprivate.errors import InputError
 
 app = typer.Typer(
     name="adaprivate",
     help="Differentially private bandits: accounting, mechanisms, policies, experiments.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 data_app = typer.Typer(help="Recorded data: ratings, logs, labelled tables.", no_args_is_help=True)
@@ -42,6 +42,11 @@ app.command("import", rich_help_panel=SERVICE)(import_)
 app.add_typer(keys_app, name="keys", rich_help_panel=SERVICE)
 
 
+def _hush(wanted: bool) -> None:
+    if wanted:
+        os.environ[QUIET] = "1"
+
+
 def _show_version(wanted: bool) -> None:
     if wanted:
         version()
@@ -52,6 +57,12 @@ def _show_version(wanted: bool) -> None:
 def _main(
     version_wanted: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+    quiet_wanted: Annotated[
+        bool,
+        typer.Option(
+            "--quiet", callback=_hush, help=f"No progress, no remarks; may stand anywhere. {QUIET}=1 says the same."
+        ),
     ] = False,
 ) -> None:
     pass
@@ -70,14 +81,22 @@ def version(json: Json = False) -> None:
 
 def _say(message: Warning | str, *_: object, **__: object) -> None:
     """A warning as one line on stderr."""
+    if quiet():
+        return
     sys.stderr.write(f"adaprivate: {message}\n")
+
+
+def _quiet_first(arguments: list[str]) -> list[str]:
+    """The arguments with --quiet, wherever it stood, before the command: it is the same for all of them."""
+    rest = [argument for argument in arguments if argument != "--quiet"]
+    return arguments if len(rest) == len(arguments) else ["--quiet", *rest]
 
 
 def main() -> None:
     """Run the command line; bad input ends with one line on stderr and exit code 2."""
     warnings.showwarning = _say
     try:
-        code = app(standalone_mode=False)
+        code = app(_quiet_first(sys.argv[1:]), standalone_mode=False)
     except InputError as error:
         sys.stderr.write(f"adaprivate: {error}\n")
         sys.exit(2)

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from adaprivate import check
-from adaprivate.check import InputError
 from adaprivate.cli.terminal import Json, print_json, show
+from adaprivate.errors import InputError
 
 
 def calibrate(
@@ -32,6 +31,7 @@ def calibrate(
     json: Json = False,
 ) -> None:
     """The least noise for (epsilon, delta), exactly, before anyone's data is touched."""
+    from adaprivate import check
     from adaprivate.mechanisms.calibration import calibrate as find
 
     if (rounds is None) != (batch_size is None) or (batches is not None and rounds is not None):

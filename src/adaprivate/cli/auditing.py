@@ -9,9 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from adaprivate import check
-from adaprivate.check import InputError
-from adaprivate.cli.terminal import Json, parsed, print_json, progress, show
+from adaprivate.cli.terminal import Json, parsed, print_json, progress, quiet, show
+from adaprivate.errors import InputError, LittleToLearnWarning
 
 MOST_ROUNDS = 1_200_000
 """Of all runs with exact noise together, unless their number is given; 400 are played anyway."""
@@ -30,7 +29,7 @@ class Neighbour(enum.StrEnum):
 
 def audit(
     policy: Annotated[str | None, typer.Option(help="The policy to attack.")] = None,
-    epsilon: Annotated[float, typer.Option(help="The privacy loss that it is to claim.")] = 1.0,
+    epsilon: Annotated[float | None, typer.Option(help="The privacy loss that it is to claim (default: 1).")] = None,
     delta: Annotated[float, typer.Option(help="The probability of exceeding it.")] = 1e-5,
     trials: Annotated[
         int | None, typer.Option(help="Runs (default: 10000, with exact noise 4000); with --one-run, canaries (5000).")
@@ -95,7 +94,7 @@ def _attacked(
     policy: str,
     values: dict[str, Any],
     *,
-    epsilon: float,
+    epsilon: float | None,
     delta: float,
     trials: int | None,
     one_run: bool,
@@ -111,10 +110,11 @@ def _attacked(
     from adaprivate.audit import audited, audited_in_one_run, policy_target
 
     known = policies.options(policy)
-    own = {key: value for key, value in (("epsilon", epsilon), ("delta", delta)) if key in known and key not in values}
-    values = {**own, **values}
+    (budget,) = policies.budgets(policy, epsilon, values)
+    own = {"delta": delta} | ({} if budget is None else {"epsilon": budget})
+    values = {**{key: value for key, value in own.items() if key in known}, **values}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", check.LittleToLearnWarning)  # a few rounds are meant to be few
+        warnings.simplefilter("ignore", LittleToLearnWarning)  # a few rounds are meant to be few
         if one_run:
             if neighbour not in (None, "reward"):
                 raise InputError(f"Expected neighbour={neighbour!r} == 'reward' with --one-run.")
@@ -126,7 +126,7 @@ def _attacked(
         target = policy_target(policy, values, neighbour=neighbour, exact_noise=exact_noise)
         usual = max(400, min(4000, MOST_ROUNDS // target.settings.rounds)) if exact_noise else 10_000
         count = usual if trials is None else trials
-        if target.note:
+        if target.note and not quiet():
             typer.echo(f"{target.note}: {count} runs.", err=True)
         return audited(target, trials=count, confidence=confidence, seed=seed), target.claim
 

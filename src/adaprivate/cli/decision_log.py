@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from adaprivate.check import InputError
 from adaprivate.cli.keeping import opened
 from adaprivate.cli.serving import DEFAULT, Address
 from adaprivate.cli.terminal import Json, print_json, show
+from adaprivate.errors import InputError
 
 
 def log(

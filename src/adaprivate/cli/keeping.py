@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adaprivate.check import InputError
 from adaprivate.cli.serving import DEFAULT, Address
 from adaprivate.cli.terminal import Json, print_json, show
+from adaprivate.errors import InputError
 
 if TYPE_CHECKING:
     from adaprivate.service.database import Database

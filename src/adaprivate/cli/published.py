@@ -9,8 +9,8 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from adaprivate.check import InputError
 from adaprivate.cli.terminal import Json, print_json, progress, show
+from adaprivate.errors import InputError
 
 
 class Kind(enum.StrEnum):

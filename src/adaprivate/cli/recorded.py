@@ -46,7 +46,9 @@ def evaluate(
     ],
     policy: Annotated[list[str], typer.Option(help="A policy; may be given several times.")],
     estimator: Annotated[list[str], typer.Option(help="replay, ips, snips, dm or dr; or several.")] = ["replay"],  # noqa: B006
-    epsilon: Annotated[list[float], typer.Option(help="The policy's privacy loss; may be given several times.")] = [1.0],  # noqa: B006
+    epsilon: Annotated[
+        list[float] | None, typer.Option(help="The policy's privacy loss (default: 1); may be given several times.")
+    ] = None,
     delta: Annotated[float, typer.Option(help="The probability of exceeding it.")] = 1e-5,
     action: Action = None,
     reward: Reward = None,
@@ -99,7 +101,7 @@ def evaluate(
         log,
         policy,
         estimator,
-        epsilon=epsilon,
+        epsilon=epsilon or None,
         delta=delta,
         action=action,
         reward=reward,

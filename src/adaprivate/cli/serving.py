@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adaprivate.check import InputError
 from adaprivate.cli.terminal import Json, print_json, show
+from adaprivate.errors import InputError
 
 if TYPE_CHECKING:
     from adaprivate.service.database import Database

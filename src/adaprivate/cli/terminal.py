@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,9 +11,16 @@ from typing import Annotated, Any
 
 import typer
 
-from adaprivate.check import InputError
+from adaprivate.errors import InputError
 
+QUIET = "ADAPRIVATE_QUIET"
+"""The environment variable that says: no progress, no remarks."""
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+def quiet() -> bool:
+    """Whether nothing but results and mistakes shall be said."""
+    return bool(os.environ.get(QUIET))
 
 
 def print_json(document: object) -> None:
@@ -31,14 +39,15 @@ def show(*renderables: Any) -> None:
 
 @contextmanager
 def progress(total: float, title: str, *, unit: str, silent: bool) -> Iterator[Callable[[int], None]]:
-    """A progress bar with rate and time left on stderr; nothing when it is not a terminal."""
+    """A progress bar with rate and time left on stderr; nothing when it is not a terminal, or with --quiet."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     rate = TextColumn("{task.speed:,.0f} " + unit + "/s" if unit == "rounds" else "")
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=silent or not console.is_terminal, transient=True) as bar:
+    hidden = silent or quiet() or not console.is_terminal
+    with Progress(*columns, console=console, disable=hidden, transient=True) as bar:
         task = bar.add_task(title, total=total)
         yield lambda amount: bar.advance(task, amount)
 

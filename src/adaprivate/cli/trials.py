@@ -12,7 +12,9 @@ from adaprivate.cli.terminal import Json, parsed, print_json, progress, show
 def simulate(
     policy: Annotated[list[str], typer.Option(help="A policy; may be given several times.")],
     environment: Annotated[str, typer.Option(help="Where rewards come from.")] = "synthetic",
-    epsilon: Annotated[list[float], typer.Option(help="The privacy loss; may be given several times.")] = [1.0],  # noqa: B006
+    epsilon: Annotated[
+        list[float] | None, typer.Option(help="The privacy loss (default: 1); may be given several times.")
+    ] = None,
     delta: Annotated[float, typer.Option(help="The probability of exceeding it.")] = 1e-5,
     rounds: Annotated[int, typer.Option(help="Rounds of each run.")] = 10_000,
     seeds: Annotated[int, typer.Option(help="Runs of each policy, on the same worlds.")] = 12,
@@ -27,14 +29,14 @@ def simulate(
 
     values = parsed(option)
     with progress(
-        rounds * seeds * (len(policy) * len(epsilon) + len(YARDSTICKS)), "simulating", unit="rounds", silent=json
+        rounds * seeds * (len(policy) * len(epsilon or [1]) + len(YARDSTICKS)), "simulating", unit="rounds", silent=json
     ) as advance:
         table = run(
             policy,
             environment,
             rounds=rounds,
             seeds=seeds,
-            epsilon=epsilon,
+            epsilon=epsilon or None,
             delta=delta,
             options=values,
             jobs=jobs,

@@ -58,7 +58,7 @@ def evaluate(
     policy: str | Sequence[str],
     estimator: str | Sequence[str] = "replay",
     *,
-    epsilon: float | Sequence[float] = 1.0,
+    epsilon: float | Sequence[float] | None = None,
     delta: float = 1e-5,
     action: str | None = None,
     reward: str | None = None,
@@ -103,7 +103,8 @@ def evaluate(
     (``few``) and the interval is that for few rewards; ``method`` says which it is.
     ``assumes``: what replay takes for given.
 
-    Private policies are judged at every ``epsilon``, the others once. Estimates are made of raw rewards, for those who may
+    Private policies are judged at every ``epsilon`` (by default 1, unless an option says what they may spend), the others
+    once. Estimates are made of raw rewards, for those who may
     see the log, unless ``release_epsilon`` makes a single one fit to publish; for a policy that protects people it protects
     them too, and has noise by the person with the most rows: ``person_rows`` counts only the first so many rows of each.
     ``log_value``: what was earned as logged.
@@ -123,12 +124,12 @@ def evaluate(
         )
     names = [policy] if isinstance(policy, str) else list(policy)
     estimators = [estimator] if isinstance(estimator, str) else list(estimator)
-    budgets = list(epsilon) if isinstance(epsilon, Sequence) else [epsilon]
+    budgets = epsilon if isinstance(epsilon, Sequence) else [epsilon]
     for what, listed in (("policy", names), ("estimator", estimators), ("epsilon", budgets)):
         check.expect(len(listed) > 0, what, listed, "to be non-empty")
     takes = {name: policy_registry.options(name) for name in names}
     check.known(options or {}, sorted({option for own in takes.values() for option in own} - _OWN))
-    cases = [(name, budget) for name in names for budget in (budgets if "epsilon" in takes[name] else [None])]
+    cases = [(name, budget) for name in names for budget in policy_registry.budgets(name, epsilon, options or {})]
     if release_epsilon is not None:
         count = len(cases) * len(estimators)
         check.expect(count == 1, "policies x epsilons x estimators", count, "== 1 to be released: every release adds up")
@@ -137,7 +138,7 @@ def evaluate(
     of_log = _of_log(taken, confidence, released=release_epsilon is not None)
     results = []
     for name, budget in cases:
-        given = {**(options or {}), "delta": delta, "epsilon": budget}
+        given = {**(options or {}), "delta": delta, **({} if budget is None else {"epsilon": budget})}
         own = {key: value for key, value in given.items() if key in takes[name]}
         for word in estimators:
             estimate, guarantee, visits = judge(

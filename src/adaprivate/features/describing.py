@@ -25,8 +25,7 @@ class Description:
         self.where = where
         self.given = mapping(where, given)
         for key in self.given:
-            words = "in {" + ", ".join(allowed) + "}"
-            check.expect(key in allowed, f"{where} key", key, words)
+            check.one_of(f"{where} key", key, allowed)
 
     def at(self, key: str) -> str:
         """The place of a key."""

@@ -151,8 +151,8 @@ class Featuriser:
         if found != len(given):
             names = [field.name for field in self.context]
             unknown = next(key for key in given if key not in names)
-            words = "in {" + ", ".join(names) + "}" if names else "to be absent: no field is described"
-            check.expect(False, f"{where} field", unknown, words)
+            check.expect(bool(names), f"{where} field", unknown, "to be absent: no field is described")
+            check.one_of(f"{where} field", unknown, names)
         return clipped
 
     # --- candidates ---------------------------------------------------------------------------------------------------

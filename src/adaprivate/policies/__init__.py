@@ -88,6 +88,19 @@ def options(name: str) -> list[str]:
     return [field.name for field in dataclasses.fields(settings_class(name))]
 
 
+def budgets(name: str, epsilon: float | Sequence[float] | None, given: Mapping[str, Any]) -> list[float | None]:
+    """The epsilons to run a policy at: those asked for, or 1; None where it takes none, or these options say another way.
+
+    An epsilon that is asked for comes before options that exclude it: the settings then refuse the two together.
+    """
+    if "epsilon" not in options(name):
+        return [None]
+    if epsilon is not None:
+        return list(epsilon) if isinstance(epsilon, Sequence) else [epsilon]
+    other_way = any(given.get(option) is not None for option in getattr(settings_class(name), "instead_of_epsilon", ()))
+    return [None] if other_way else [1.0]
+
+
 def settings(name: str, values: Mapping[str, Any]) -> Settings:
     """The settings of a policy; unknown ones are refused."""
     kind = settings_class(name)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from adaprivate import check
+from adaprivate.notebook import facts_html, lines_html
 from adaprivate.privacy.participation import NEIGHBOURS, UNITS, Participation
 from adaprivate.privacy.price import Price
 
@@ -46,7 +47,12 @@ CONDITIONS: dict[str, str] = {
 """Every condition a guarantee may rest on. Code that enforces one says so; the others are the caller's to keep."""
 
 
-@dataclass(frozen=True)
+LARGE_EPSILON = 20.0
+"""Above it the factor exp(epsilon) is beyond all odds that matter."""
+ENFORCED, ASSUMED = "The software enforces:", "It holds only if you keep to:"
+
+
+@dataclass(frozen=True, repr=False)
 class Guarantee:
     """A differential-privacy statement with the conditions it rests on.
 
@@ -115,11 +121,42 @@ class Guarantee:
             text += f" The published calibration states epsilon = {self.nominal_epsilon:g}."
         return text
 
+    def remarks(self, people: int | None = None) -> list[str]:
+        """What makes it weak, if anything does. ``people``: how many units it protects, where that is known."""
+        found = []
+        if self.epsilon > LARGE_EPSILON:
+            found.append(
+                f"Remark: epsilon = {self.epsilon:.4g} is above {LARGE_EPSILON:g}; the factor it allows rules out next to "
+                "nothing. Do not rely on it alone."
+            )
+        if people is not None and self.delta * people > 1:
+            found.append(
+                f"Remark: delta = {self.delta:g} is above 1 / {people:,}; publishing one of them at random, whole, would "
+                "meet it. Choose it well below that."
+            )
+        return found
+
+    def __repr__(self) -> str:
+        noise = ", simulated noise: nobody is protected" if self.simulated else ""
+        return f"<Guarantee: {self.unit}-level, epsilon = {self.epsilon:.4g}, delta = {self.delta:g}{noise}>"
+
+    def _repr_html_(self) -> str:
+        facts = {
+            "protects": self.protects,
+            "unit": self.unit,
+            "epsilon": f"{self.epsilon:.4g}",
+            "delta": f"{self.delta:g}",
+            "noise": "simulated: nobody is protected" if self.simulated else "exact, secret",
+        }
+        conditions = lines_html(ENFORCED, self.enforced) + lines_html(ASSUMED, self.assumptions)
+        others = "".join(other._repr_html_() for other in self.also)
+        return facts_html(self.sentence, facts, lines_html("", self.remarks()), conditions, others)
+
     def __str__(self) -> str:
         if not self.also:
-            return "\n".join([self.sentence, *self._conditions()])
+            return "\n".join([self.sentence, *self.remarks(), *self._conditions()])
         alone = dataclasses.replace(self, also=())
-        lines = [alone.sentence, *self._conditions()]
+        lines = [alone.sentence, *self.remarks(), *self._conditions()]
         for other in self.also:
             lines += [other._stated("The same releases also protect"), *other._conditions()]
         return "\n".join(lines)
@@ -128,9 +165,9 @@ class Guarantee:
         """What it rests on, line by line."""
         lines = []
         if self.enforced:
-            lines += ["The software enforces:", *(f"  - {text}" for text in self.enforced)]
+            lines += [ENFORCED, *(f"  - {text}" for text in self.enforced)]
         if self.assumptions:
-            lines += ["It holds only if you keep to:", *(f"  - {text}" for text in self.assumptions)]
+            lines += [ASSUMED, *(f"  - {text}" for text in self.assumptions)]
         return lines
 
     def to_dict(self) -> dict[str, object]:

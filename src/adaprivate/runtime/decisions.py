@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from adaprivate import check
 from adaprivate.check import Floats
+from adaprivate.notebook import facts_html
 
 
 class RewardRefusedError(check.InputError):
@@ -64,6 +65,13 @@ class Decision(NamedTuple):
     round: int
     features: Floats
     origin: Origin
+
+    def __repr__(self) -> str:
+        # neither features, which may be long and private, nor where it comes from
+        return f"Decision(action={self.action}, version={self.version}, propensity={self.propensity}, round={self.round})"
+
+    def _repr_html_(self) -> str:
+        return facts_html("Decision", {name: getattr(self, name) for name in self._fields[:4]})
 
     @property
     def token(self) -> str:

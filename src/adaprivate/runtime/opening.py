@@ -19,14 +19,23 @@ def policy(
     source: Secure | None = None,
     reward_window: int = 0,
     propensities: bool = False,
+    reward_range: tuple[float, float] = (0.0, 1.0),
     **options: Any,
 ) -> Policy:
     """A policy by name. Give ``seed=`` for simulation, or ``source=Secure()`` for real people's data.
 
+    ``reward_range``: the public least and greatest reward; by it rewards are scaled to 0 to 1.
     ``options`` are its settings; ``help(policies.settings_class(name))`` explains them.
     """
     settings = policies.settings(name, options)
-    return Policy(settings, seed=seed, source=source, reward_window=reward_window, propensities=propensities)
+    return Policy(
+        settings,
+        seed=seed,
+        source=source,
+        reward_window=reward_window,
+        propensities=propensities,
+        reward_range=reward_range,
+    )
 
 
 def load(path: str | Path) -> Policy:

@@ -14,6 +14,7 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import streams
+from adaprivate.features.clipping import Clipping
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.book import Book
 from adaprivate.policies.core.propensities import Propensities
@@ -33,16 +34,21 @@ from adaprivate.runtime.engines import Engine, ExactEngine, SimulatedEngine
 from adaprivate.runtime.files import Lease
 from adaprivate.runtime.keeping import Kept
 from adaprivate.runtime.learner import LONGEST, Learner, within_reach
+from adaprivate.runtime.showing import Shown, log
+
+UNIT_RANGE = (0.0, 1.0)
 
 
-class Policy(Kept):
+class Policy(Kept, Shown):
     """A policy that decides and learns, one round after another. Every public method may be called from many threads.
 
     Made by :func:`policy` with either ``seed`` (simulated noise, for experiments) or ``source=Secure()`` (exact noise from
     the operating system, for real people's data). A decision may be rewarded until ``reward_window`` more have been made
     after it and another is asked for; rewards that are missing count as a public constant. Rounds are counted, and batches
     released, when a decision is asked for, or by :meth:`advance` and :meth:`finish`: never because a reward came.
-    ``propensities``: whether every decision shall say how likely it was.
+    ``propensities``: whether every decision shall say how likely it was. ``reward_range``: the public least and greatest
+    reward. Others are refused; those within are scaled to 0 to 1, linearly, before anything is done with them, so that the
+    guarantee is the same. Settings such as ``base_rate`` and ``missing`` are on the scale from 0 to 1.
     """
 
     def __init__(
@@ -53,10 +59,17 @@ class Policy(Kept):
         source: Secure | None = None,
         reward_window: int = 0,
         propensities: bool = False,
+        reward_range: tuple[float, float] = UNIT_RANGE,
     ) -> None:
         check.expect((seed is None) != (source is None), "seed", seed, "or source=Secure() to be given, and not both")
         if getattr(settings, "local", False):
             check.expect(source is not None, "local", True, "to come with source=Secure(): clients draw noise of their own")
+        self.reward_range = check.reward_range(reward_range)
+        """The public least and greatest reward; told rewards are scaled from it to 0 to 1, linearly."""
+        if getattr(settings, "local", False):
+            check.expect(
+                self.reward_range == UNIT_RANGE, "reward_range", reward_range, "== (0, 1) where local: bits arrive"
+            )
         self.reward_window = check.whole("reward_window", reward_window, at_least=0)
         self.logs_propensities = bool(propensities)
         self._arms = np.eye(settings.dimension) if settings.fixed_arms else None
@@ -71,6 +84,9 @@ class Policy(Kept):
         self._lock = threading.RLock()
         self.clipped = 0
         """How many feature vectors were longer than 1 and were clipped."""
+        self._clipping = Clipping()
+        """The same since this object was made, with how many there were."""
+        self._clipped_said = False
         self.decided = 0
         """How many decisions have been made."""
         self.round = 0
@@ -95,13 +111,9 @@ class Policy(Kept):
         self._look_ahead()
         if self._planned == 0:
             self._plan_on()
-
-    def __repr__(self) -> str:
-        chosen = getattr(self.settings, "choice", None)
-        channel = "" if chosen is None else f", channel {chosen.channel}"
-        noise = "exact noise" if self.source is not None else "simulated noise"
-        counts = f"{self.decided} decisions, {self.round} rounds, {self.version} releases"
-        return f"<{self.settings.name}: {counts}{channel}, {noise}>"
+        if source is not None:
+            for remark in self.remarks:
+                log.warning("%s: %s", settings.name, remark)
 
     # --- what may be asked --------------------------------------------------------------------------------------------
 
@@ -192,7 +204,7 @@ class Policy(Kept):
                     self._after_count()
             if clipped < 0:
                 expect_finite(offered, candidates)
-            self.clipped += clipped
+            self._note_clipped(clipped, len(offered))
             return self._made(action, offered[action], None if odds is None else float(odds[action]), person)
 
     def decide_many(
@@ -218,7 +230,7 @@ class Policy(Kept):
             self._count_until(self.decided - self.reward_window)
             odds = self._probabilities(offered) if asked else None
             actions = np.zeros(len(offered), dtype=np.int64)
-            self.clipped += self._engine.choose_many(offered, actions)
+            self._note_clipped(self._engine.choose_many(offered, actions), len(offered) * offered.shape[1])
             return [
                 self._made(action, offered[n, action], None if odds is None else float(odds[n, action]), people[n])
                 for n, action in enumerate(actions.tolist())
@@ -275,15 +287,17 @@ class Policy(Kept):
     # --- learning -----------------------------------------------------------------------------------------------------
 
     def learn(self, decision: Decision | str, reward: float | bool | None) -> None:
-        """Tell the reward (0 to 1, or a bool) of an open decision, or of its token; ``None`` when there is none to come.
+        """Tell the reward of an open decision, or of its token: within ``reward_range``, or a bool where that is 0 to 1.
 
-        Without one the round counts as ``policy.settings.missing``. Nothing is counted or released by telling it: that
-        happens with the next decision, or by :meth:`advance`.
+        ``None`` when there is none to come: the round then counts as ``policy.settings.missing``. Nothing is counted or
+        released by telling it: that happens with the next decision, or by :meth:`advance`.
         """
-        if type(reward) is float and 0.0 <= reward <= 1.0:
-            value = reward
+        if reward is None:
+            value = self._missing
+        elif self.reward_range != UNIT_RANGE:
+            value = check.scaled_reward(reward, self.reward_range)
         else:
-            value = self._missing if reward is None else check.reward(reward)
+            value = reward if type(reward) is float and 0.0 <= reward <= 1.0 else check.reward(reward)
         life, number = life_and_round(decision, self._origin)
         with self._lock:
             self._expect_alone()
@@ -317,7 +331,7 @@ class Policy(Kept):
         person = self._person(user)
         with self._lock:
             self._count_until(self.decided)
-            self.clipped += longer
+            self._note_clipped(int(longer), 1)
             self.learn(self._made(-1, vector, None, person), reward)  # refused or not, the round took place
 
     def advance(self) -> None:
@@ -358,8 +372,9 @@ class Policy(Kept):
 
     def _after_count(self) -> None:
         """What the round just counted leads to, in public: releases seen, and a choice that is due."""
-        if self._routed:
-            self.version = self._engine.releases
+        if self._routed and self.version != (releases := self._engine.releases):
+            self.version = releases
+            self._log_release()
         if self.round == self._planned and self.round < self._engine.settings.rounds:
             self._plan_on()
 
@@ -371,6 +386,7 @@ class Policy(Kept):
             self._engine.extend()
             worry = self.settings.worry(before)
         self._look_ahead()
+        log.info("%s: planned on at round %d, channel %s", self.settings.name, self.round, self._channel)
         if worry is not None:
             warnings.warn(worry, check.LittleToLearnWarning, stacklevel=6)
 
@@ -381,6 +397,7 @@ class Policy(Kept):
         self._open.pop(number, None)
         while self._next_end is not None and self.round >= self._next_end:
             self.version += 1
+            self._log_release()
             self._look_ahead()
 
     def _look_ahead(self) -> None:

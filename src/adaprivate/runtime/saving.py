@@ -21,6 +21,7 @@ def packed(policy: Any, saved: str) -> bytes:
         "settings": dataclasses.asdict(policy.settings),
         "exact": policy.source is not None,
         "saved": saved,
+        "reward_range": list(policy.reward_range),
         "id": policy._origin.id,
         "key": policy._origin._key.hex(),
         **{name: getattr(policy, name) for name in _COUNTERS},
@@ -54,6 +55,7 @@ def restored(kind: type[Any], stored: dict[str, Any]) -> Any:
             source=Secure() if exact else None,
             reward_window=stored["reward_window"],
             propensities=stored["logs_propensities"],
+            reward_range=tuple(stored.get("reward_range", (0.0, 1.0))),
         )
         policy._engine.restore(stored["parts"])
         for name in ("decided", "round", "version", "clipped"):

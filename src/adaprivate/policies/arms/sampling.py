@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -194,6 +194,8 @@ class BudgetedSamplingSettings(SamplingSettings):
 
     prepulls, variance: b and c of Algorithm 2; chosen from the public N, T and eta where not given.
     """
+
+    instead_of_epsilon: ClassVar[tuple[str, ...]] = ("eta",)
 
     epsilon: float | None = None
     delta: float = 1e-5

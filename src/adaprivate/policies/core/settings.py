@@ -58,6 +58,8 @@ class PolicySettings:
     fixed_arms: ClassVar[bool] = False
     """Whether the candidates of every round are the unit vectors, one for each arm."""
     least_dimension: ClassVar[int] = 1
+    instead_of_epsilon: ClassVar[tuple[str, ...]] = ()
+    """Options that state its budget in another way than epsilon does; one of them is given, not both."""
     units: ClassVar[tuple[str, ...]] = ()
     """What its option ``unit`` may be, the default first; none where it has no such option."""
 

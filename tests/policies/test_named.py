@@ -1,0 +1,49 @@
+"""Policies with their options in the signature: the same as by name, and they cannot drift from their settings."""
+
+import dataclasses
+import inspect
+
+import numpy as np
+import pytest
+
+import adaprivate as ap
+from adaprivate import policies
+from adaprivate.runtime import named, opening
+
+ALSO = ("seed", "source", "reward_window", "propensities", "reward_range")
+
+
+@pytest.mark.parametrize("function", named.NAMES)
+def test_signatures_are_those_of_the_settings(function):
+    made = inspect.signature(getattr(ap, function)).parameters
+    fields = dataclasses.fields(policies.settings_class(named.NAMES[function]))
+    assert set(made) == {field.name for field in fields} | set(ALSO)
+    for field in fields:
+        given = made[field.name]
+        needed = field.default is dataclasses.MISSING
+        assert given.kind is inspect.Parameter.KEYWORD_ONLY
+        assert given.annotation == field.type
+        assert given.default is inspect.Parameter.empty if needed else given.default == field.default
+    by_name = inspect.signature(opening.policy).parameters
+    assert [made[option] for option in ALSO] == [by_name[option] for option in ALSO]
+
+
+def test_all_of_them_are_public():
+    assert set(named.NAMES) == {name for name in ap._LAZY if ap._LAZY[name] == "adaprivate.runtime.named"}
+    assert set(named.NAMES) <= set(ap.__all__)
+
+
+@pytest.mark.parametrize("function", named.NAMES)
+def test_they_are_the_policies_of_that_name(function):
+    options = {"dimension": 3, "rounds": 400, "seed": 7}
+    mine, theirs = getattr(ap, function)(**options), ap.policy(named.NAMES[function], **options)
+    assert type(mine) is type(theirs)
+    assert mine.settings == theirs.settings
+
+
+def test_options_reach_the_policy():
+    policy = ap.RRLinUCB(dimension=3, rounds=50, epsilon=2.0, seed=0, reward_window=2)
+    assert (policy.settings.name, policy.settings.epsilon, policy.reward_window) == ("rr-linucb", 2.0, 2)
+    policy.learn(policy.decide(np.eye(3)), True)
+    with pytest.raises(TypeError, match="epsilom"):
+        ap.RRLinUCB(dimension=3, rounds=50, epsilom=2.0, seed=0)
