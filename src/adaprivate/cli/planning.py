@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from adaprivate.check import InputError
 from adaprivate.cli.terminal import Json, print_json, progress, show
+from adaprivate.errors import InputError
 
 SEEDS = 12
 
