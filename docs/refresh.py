@@ -1,4 +1,4 @@
-"""Run the commands whose output the README shows and write it there: ``make readme``.
+"""Run the commands whose output the README and the guide show and write it there: ``make readme``.
 
 A line ``<!-- output: COMMAND -->`` is followed by a fenced block that holds what COMMAND prints; ``<!-- sample: ...``
 is the same for output that depends on the machine (speed, the order of floating-point sums). With ``--check`` nothing is
@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-README = ROOT / "README.md"
+PAGES = (ROOT / "README.md", ROOT / "docs" / "guide.md")
 FIGURES = ("privacy-cost", "prefix-noise")
 
 
@@ -33,17 +33,21 @@ def output(command: str) -> str:
 
 
 def refreshed(text: str, kinds: str) -> str:
-    """The README with every block of these kinds brought up to date."""
+    """A page with every block of these kinds brought up to date."""
     block = re.compile(rf"(<!-- (?:{kinds}): (?P<command>.+?) -->\n```text\n)(.*?)(```\n)", re.DOTALL)
     return block.sub(lambda match: match[1] + output(match["command"]) + match[4], text)
 
 
 def main() -> None:
     """Refresh, or check."""
-    text = README.read_text(encoding="utf-8")
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if "--check" not in sys.argv:
+            page.write_text(refreshed(text, "output|sample"), encoding="utf-8")
+        elif refreshed(text, "output") != text:
+            sys.exit(f"{page.name} is out of date: run make readme.")
     if "--check" in sys.argv:
-        sys.exit("README.md is out of date: run make readme." if refreshed(text, "output") != text else 0)
-    README.write_text(refreshed(text, "output|sample"), encoding="utf-8")
+        return
     with tempfile.TemporaryDirectory() as folder:
         for name in FIGURES:
             subprocess.run([sys.executable, "-m", "adaprivate", "reproduce", name, "--out", folder], check=True)

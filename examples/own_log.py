@@ -27,7 +27,7 @@ def run(rows: int, epsilon: float, seed: int) -> pl.DataFrame:
     """What each policy is estimated to earn, and an interval; printed, with what it says."""
     log = log_of(rows, seed)
     table = pl.concat(
-        ap.evaluate(log, name, "snips", epsilon=epsilon, features=["evening"], options=options, seed=seed).select(
+        ap.evaluate(log, name, "snips", epsilon=epsilon, context=["evening"], options=options, seed=seed).select(
             "policy", "value", "low", "high", "effective_sample_size"
         )
         for name, options in [

@@ -1,4 +1,4 @@
-"""Every command and every piece of Python in the README runs, and the output it shows is the real one."""
+"""Every command and every piece of Python in the README and the guide runs, and the output they show is the real one."""
 
 import json
 import re
@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {page: (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/guide.md")}
+TEXT = "\n".join(PAGES.values())
 SERVICE = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
 COMMANDS = [
     line.partition("#")[0].strip()
@@ -111,5 +112,6 @@ def test_shown_output_is_current():
 
 
 def test_links_and_pictures_exist():
-    for target in re.findall(r"\]\(((?!http)[^)#]+)", TEXT):
-        assert (ROOT / target).exists(), target
+    for page, text in PAGES.items():
+        for target in re.findall(r"\]\(((?!http)[^)#]+)", text):
+            assert (ROOT / page).parent.joinpath(target).exists(), target

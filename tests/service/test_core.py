@@ -683,8 +683,9 @@ def test_a_person_s_further_visits_to_the_holdback_do_not_widen_its_interval(ser
     made(service, policy="noise-aware", unit="user", rounds=2_000, batch_size=None, holdback=0.5)
     widths = []
     for _ in range(20):
-        for user in range(60):
-            service.reward([(one.decision_id, True) for one in decide(service, 1, user=user)])
+        asks = [service.check("page", Ask(["a", "b", "c"], user=user)) for user in range(60)]
+        (decided,) = service.decide([("page", asks, None)])
+        service.reward([(one.decision_id, True) for one in decided])
         clock.now += 61
         close_all(service)
         last = service.series("page")["holdback"][-1:]

@@ -40,7 +40,7 @@ def test_killed_workers_release_every_batch_once_and_lose_nothing(database_url, 
 def test_the_supervisor_of_serve_starts_killed_workers_anew(tmp_path):
     url = f"sqlite:///{tmp_path / 'service.db'}"
     settings = Recorded(database=url, folder=str(tmp_path), spawn=True, seconds=300)
-    outcome = hammered(settings, Load(closings=20, gap=1.5, births=settings.workers + 1, seconds=120))
+    outcome = hammered(settings, Load(closings=20, gap=1.5, births=settings.workers + 2, seconds=120))
     assert violations(url, settings.journal, outcome.record) == []
     assert outcome.deaths[ANY_TIME] >= 1
 

@@ -19,6 +19,8 @@ from adaprivate.planning.prediction import Task, predicted
 from adaprivate.planning.prospect import FREE, OURS, PLAIN, prospect
 from adaprivate.planning.worlds import World
 
+QUESTION = "How near does `adaprivate plan` come to what is simulated, where it was not fitted?"
+
 SOURCE = "our own planner against simulation; no table is printed"
 SEEDS = 40
 KEPT = True

@@ -62,14 +62,12 @@ class Policy(Kept, Shown):
         reward_range: tuple[float, float] = UNIT_RANGE,
     ) -> None:
         check.expect((seed is None) != (source is None), "seed", seed, "or source=Secure() to be given, and not both")
-        if getattr(settings, "local", False):
-            check.expect(source is not None, "local", True, "to come with source=Secure(): clients draw noise of their own")
         self.reward_range = check.reward_range(reward_range)
         """The public least and greatest reward; told rewards are scaled from it to 0 to 1, linearly."""
         if getattr(settings, "local", False):
-            check.expect(
-                self.reward_range == UNIT_RANGE, "reward_range", reward_range, "== (0, 1) where local: bits arrive"
-            )
+            check.expect(source is not None, "local", True, "to come with source=Secure(): clients draw noise of their own")
+            whole = self.reward_range == UNIT_RANGE
+            check.expect(whole, "reward_range", reward_range, "== (0, 1) where local: bits arrive")
         self.reward_window = check.whole("reward_window", reward_window, at_least=0)
         self.logs_propensities = bool(propensities)
         self._arms = np.eye(settings.dimension) if settings.fixed_arms else None
