@@ -65,7 +65,7 @@ class Running:
         """
         living = self.workers()
         if self.settings.spawn:
-            living = living[1:] if len(living) == self.settings.workers else []
+            living = living[1:] if len(living) == self.settings.workers + 1 else []  # one more closes batches
         everyone = rng.random() < 0.15 and not self.settings.spawn
         for pid in living if everyone else rng.sample(living, min(len(living), 1)):
             try:
