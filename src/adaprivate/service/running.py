@@ -129,6 +129,7 @@ def serve(
     closer.start()
     try:
         if workers == 1:
+            signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises it once more when it is done: not to die of it
             server = uvicorn.Server(config)
             server.run(sockets=[listening])
             if not server.started:
