@@ -862,7 +862,7 @@ MUTATIONS = [
     # --- the service ----------------------------------------------------------------------------------------------------
     Mutation(
         "service/core.py",
-        '            if room.state != "moved":\n                self._show(room, digests)\n',
+        '            if room.state != "moved":\n                self._show(room, released)\n',
         "",
         "releases shown that the journal does not know",
         ((SERVED, "noted_before and sqlite"),),

@@ -22,7 +22,7 @@ from adaprivate.service import schema
 from adaprivate.service.database import Database
 from adaprivate.service.faults import Fault
 from adaprivate.service.journal import Journal
-from adaprivate.service.reading import digests
+from adaprivate.service.keeping import digests
 
 ROOT = Path(__file__).parents[2]
 ANY_TIME, ALL_AT_ONCE = "any time", "all at once"

@@ -14,7 +14,7 @@ from adaprivate import __version__, check
 from adaprivate.service import pages, routes
 from adaprivate.service.access import Keyring, Origins
 from adaprivate.service.door import Door
-from adaprivate.service.faults import Fault
+from adaprivate.service.faults import facts_of
 from adaprivate.service.grouping import Recurring, Writer
 from adaprivate.service.lean import LeanRoute
 from adaprivate.service.limits import Limits
@@ -151,6 +151,6 @@ def report_to(log: Log) -> Callable[[str, Exception | None], None]:
         if error is None:
             log.event("info", "close", bandit=bandit, recovered=True)
         else:
-            log.failure("close", error, bandit=bandit, **({"kind": error.kind} if isinstance(error, Fault) else {}))
+            log.failure("close", error, **facts_of(error) | {"bandit": bandit})
 
     return report

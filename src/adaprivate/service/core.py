@@ -24,7 +24,7 @@ from adaprivate.service.database import Database
 from adaprivate.service.deciding import Ask, Catalogue, Decided, Prepared, Snapshot, prepared
 from adaprivate.service.faults import Fault
 from adaprivate.service.journal import Journal, Published, place
-from adaprivate.service.keeping import halt, standing
+from adaprivate.service.keeping import digests, halt, standing
 from adaprivate.service.room import Room
 from adaprivate.service.schema import HOLDBACK, POLICY
 from adaprivate.service.storing import decided
@@ -145,7 +145,7 @@ class Service:
         mine = sa.and_(b.c.bandit == room.bandit.id, b.c.stream == POLICY)
         with self.database.reading() as connection:
             row = connection.execute(sa.select(b.c.version, b.c.closed, b.c.plan, b.c.learner).where(mine)).one()
-            digests = reading.digests(connection, room.bandit.id)
+            released = digests(connection, room.bandit.id)
             state, reason = standing(connection, room.bandit.id, known)
         room.whole = state == "whole"
         if reason is not None:
@@ -153,15 +153,15 @@ class Service:
             if room.snapshot is not None:
                 return
         else:
-            self._show(room, digests)
+            self._show(room, released)
         fresh = Snapshot(room.bandit, row.version, row.closed, row.plan, row.learner)
         fresh.warm_up()
         room.snapshot = fresh
 
-    def _show(self, room: Room, digests: Mapping[int, Mapping[int, str]]) -> None:
-        """Note these batches in the journal: from now on they may be seen."""
+    def _show(self, room: Room, released: Mapping[int, Mapping[int, str]]) -> None:
+        """Note these batches, by stream, in the journal: from now on they may be seen."""
         try:
-            for stream, rows in digests.items():
+            for stream, rows in released.items():
                 self.journal.publish(room.bandit.uid, stream, rows)
         except Published as error:
             self._halt(room, str(error))
@@ -212,9 +212,9 @@ class Service:
         """A view of what was released, once the journal says that it may be shown."""
         room = self.room(name)
         with self.database.reading() as connection:
-            digests = reading.digests(connection, room.bandit.id)
+            released = digests(connection, room.bandit.id)
             if room.state != "moved":
-                self._show(room, digests)
+                self._show(room, released)
             return view(connection, room)
 
     def items(self, name: str) -> list[dict[str, Any]]:

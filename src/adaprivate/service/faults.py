@@ -35,3 +35,10 @@ class Fault(Exception):  # noqa: N818
     def status(self) -> int:
         """The HTTP status."""
         return STATUSES[self.kind]
+
+
+def facts_of(error: Exception) -> dict[str, Any]:
+    """What a log may say of an error beside its type: of a fault its kind, and which bandit it is about, if it says so."""
+    if not isinstance(error, Fault):
+        return {}
+    return {name: error.extra[name] for name in ("bandit",) if name in error.extra} | {"kind": error.kind}

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from adaprivate.check import InputError
 from adaprivate.service.deciding import Decided, Prepared
-from adaprivate.service.faults import Fault
+from adaprivate.service.faults import Fault, facts_of
 from adaprivate.service.observing import Log
 from adaprivate.service.problems import Refusal
 
@@ -299,16 +299,9 @@ class Recurring:
                 pause = min(max(2 * pause, 0.1), self._longest)
                 if not failed or time.monotonic() - noted > 60:  # once, then every minute
                     noted = time.monotonic()
-                    self._log.failure(self._name, error, **_bandit_of(error))
+                    self._log.failure(self._name, error, **facts_of(error))
                 failed = True
             else:
                 if failed:
                     self._log.event("info", self._name, recovered=True)
                 pause, failed = self._seconds, False
-
-
-def _bandit_of(error: Exception) -> dict[str, object]:
-    """Which bandit an error is about, if it says so."""
-    extra = error.extra if isinstance(error, Fault) else {}
-    facts = {"bandit": extra["bandit"]} if "bandit" in extra else {}
-    return facts | ({"kind": error.kind} if isinstance(error, Fault) else {})

@@ -22,15 +22,6 @@ LAST_BATCHES = 20
 MOST_ITEMS_SHOWN = 50
 
 
-def digests(connection: sa.Connection, bandit: int) -> dict[int, dict[int, str]]:
-    """The digests of all batches that were closed, by stream and number."""
-    k = schema.ledger
-    found: dict[int, dict[int, str]] = {}
-    for row in connection.execute(sa.select(k.c.stream, k.c.batch, k.c.digest).where(k.c.bandit == bandit)):
-        found.setdefault(row.stream, {})[row.batch] = row.digest
-    return found
-
-
 def overview(connection: sa.Connection, rooms: dict[int, Room]) -> list[dict[str, Any]]:
     """All bandits, in short."""
     b, k = schema.bandits, schema.books
