@@ -105,7 +105,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("importlib.metadata").version("adaprivate")
     if name not in _LAZY:
         raise AttributeError(f"module 'adaprivate' has no attribute {name!r}")
-    module = importlib.import_module(_LAZY[name])
+    with importlib.import_module("adaprivate.extras").needed():
+        module = importlib.import_module(_LAZY[name])
     return getattr(module, name, module)
 
 

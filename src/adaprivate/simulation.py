@@ -15,12 +15,11 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 
-from adaprivate import blas, check, environments, privacy
+from adaprivate import blas, check, environments, extras, privacy
 from adaprivate import policies as policy_registry
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, borrowed, bound, entry, streams
@@ -30,6 +29,9 @@ from adaprivate.policies import Settings
 from adaprivate.policies.core.dispatch import select, update, visit
 from adaprivate.purposes import Purpose
 from adaprivate.runtime.asking import needs_user
+
+if TYPE_CHECKING:
+    import polars as pl
 
 policy_options = policy_registry.options
 CHUNK = 25
@@ -260,6 +262,36 @@ def simulate(
     the same seeds: ``percent_of_linucb`` (``percent_sem``) of it as published, alpha = ridge = 1 and no intercept, and
     ``percent_of_tuned_linucb`` (with ``_sem``) of ``tuned-linucb``, the honest yardstick.
     """
+    with extras.needed():
+        import polars as pl
+
+    rows = simulated(
+        policies,
+        environment,
+        rounds=rounds,
+        seeds=seeds,
+        epsilon=epsilon,
+        delta=delta,
+        options=options,
+        jobs=jobs,
+        progress=progress,
+    )
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def simulated(
+    policies: Sequence[str],
+    environment: str,
+    *,
+    rounds: int,
+    seeds: int | Sequence[int],
+    epsilon: float | Sequence[float] | None,
+    delta: float,
+    options: Mapping[str, Any] | None,
+    jobs: int | None,
+    progress: Callable[[int], None] | None,
+) -> list[dict[str, Any]]:
+    """The rows of :func:`simulate`."""
     values = dict(options or {})
     check.expect(len(policies) > 0, "policies", list(policies), "to be non-empty")
     check.whole("rounds", rounds, at_least=1)
@@ -280,8 +312,7 @@ def simulate(
     yardsticks = [policy_settings(name, world, rounds, {}) for name in YARDSTICKS]
     runs = run_all([*yardsticks, *chosen], world, seed_list, jobs=jobs, progress=progress, keep_finished=True)
     count = len(yardsticks)
-    rows = [_row(p, world, rounds, r, runs[:count]) for p, r in zip(chosen, runs[count:], strict=True)]
-    return pl.DataFrame(rows, infer_schema_length=None)
+    return [_row(p, world, rounds, r, runs[:count]) for p, r in zip(chosen, runs[count:], strict=True)]
 
 
 def _row(

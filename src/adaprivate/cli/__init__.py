@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from adaprivate import extras
 from adaprivate.cli.accounting import calibrate
 from adaprivate.cli.auditing import audit
 from adaprivate.cli.decision_log import log
@@ -96,7 +97,8 @@ def main() -> None:
     """Run the command line; bad input ends with one line on stderr and exit code 2."""
     warnings.showwarning = _say
     try:
-        code = app(_quiet_first(sys.argv[1:]), standalone_mode=False)
+        with extras.needed():
+            code = app(_quiet_first(sys.argv[1:]), standalone_mode=False)
     except InputError as error:
         sys.stderr.write(f"adaprivate: {error}\n")
         sys.exit(2)

@@ -66,17 +66,13 @@ def opened(address: str, *, existing: bool = True) -> Iterator[Database]:
 
 @contextmanager
 def _one_line() -> Iterator[None]:
-    """What keeps the database from answering, as bad input; what is not installed, too."""
-    try:
-        from adaprivate.service.faults import Fault
-    except ModuleNotFoundError as error:
-        raise InputError(f"Expected {error.name} to be installed: pip install 'adaprivate[service]'.") from None
+    """What keeps the database from answering, as bad input."""
+    from adaprivate.service.faults import Fault
+
     try:
         yield
     except Fault as fault:
         raise InputError(fault.detail) from None
-    except ModuleNotFoundError as error:
-        raise InputError(f"Expected {error.name} to be installed: pip install 'adaprivate[service]'.") from None
 
 
 def _passphrase(file: Path | None, *, twice: bool) -> str:

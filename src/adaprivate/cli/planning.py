@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from adaprivate import extras
 from adaprivate.cli.terminal import Json, print_json, progress, show
 from adaprivate.errors import InputError
 
@@ -70,6 +71,8 @@ def plan(
         return
     from adaprivate.planning import plan as planned
 
+    if out is not None:
+        extras.expect("matplotlib")
     if seeds is not None and not simulate:
         raise InputError(f"Expected seeds={seeds} to be given with simulate, or with arms.")
     found = planned(

@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from adaprivate import extras
 from adaprivate.cli.terminal import Json, print_json, progress, show
 from adaprivate.errors import InputError
 
@@ -118,6 +119,7 @@ def reproduced(
     from adaprivate import report
     from adaprivate.experiments._promises import promises
 
+    extras.expect("polars", "matplotlib")
     count = chosen.seed_count(seeds, quick=quick)
     settings = chosen.only(only, quick=quick)
     checkpoint = report.Checkpoint(out, chosen.name) if chosen.kept else None

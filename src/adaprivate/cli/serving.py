@@ -158,17 +158,13 @@ def _opened(url: str) -> Iterator[Database]:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Faults of the service, and what is not installed, as one line."""
-    try:
-        from adaprivate.service.faults import Fault
-    except ModuleNotFoundError as error:
-        raise InputError(f"Expected {error.name} to be installed: pip install 'adaprivate[service]'.") from None
+    """Faults of the service as one line."""
+    from adaprivate.service.faults import Fault
+
     try:
         yield
     except Fault as fault:
         raise InputError(fault.detail) from None
-    except ModuleNotFoundError as error:
-        raise InputError(f"Expected {error.name} to be installed: pip install 'adaprivate[service]'.") from None
 
 
 def _day(at: float | None) -> str:

@@ -24,14 +24,13 @@ def simulate(
 ) -> None:
     """Run policies in an environment, every policy on the same worlds."""
     from adaprivate import report
-    from adaprivate.simulation import YARDSTICKS
-    from adaprivate.simulation import simulate as run
+    from adaprivate.simulation import YARDSTICKS, simulated
 
     values = parsed(option)
     with progress(
         rounds * seeds * (len(policy) * len(epsilon or [1]) + len(YARDSTICKS)), "simulating", unit="rounds", silent=json
     ) as advance:
-        table = run(
+        rows = simulated(
             policy,
             environment,
             rounds=rounds,
@@ -43,6 +42,6 @@ def simulate(
             progress=advance,
         )
     if json:
-        print_json({"rows": table.to_dicts()})
+        print_json({"rows": rows})
     else:
-        show(report.simulation_table(table.to_dicts()))
+        show(report.simulation_table(rows))

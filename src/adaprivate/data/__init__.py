@@ -5,17 +5,40 @@ Worlds of recorded data look for their files in ``ADAPRIVATE_DATA``, one folder 
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from adaprivate import extras
 from adaprivate.check import InputError
-from adaprivate.data.checking import check_path
-from adaprivate.data.label_tables import Labelled, labelled
-from adaprivate.data.logs import Log, log
-from adaprivate.data.rating_sets import Ratings, ratings
+
+if TYPE_CHECKING:
+    from adaprivate.data.checking import check_path
+    from adaprivate.data.label_tables import Labelled, labelled
+    from adaprivate.data.logs import Log, log
+    from adaprivate.data.rating_sets import Ratings, ratings
 
 __all__ = ["Labelled", "Log", "Ratings", "check_path", "folder", "labelled", "log", "ratings"]
+
+# Loaded on first use: features are made where no table is read, and polars need not be installed there.
+_LAZY = {
+    "Labelled": "label_tables",
+    "Log": "logs",
+    "Ratings": "rating_sets",
+    "check_path": "checking",
+    "labelled": "label_tables",
+    "log": "logs",
+    "ratings": "rating_sets",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'adaprivate.data' has no attribute {name!r}")
+    with extras.needed():
+        return getattr(importlib.import_module(f"adaprivate.data.{_LAZY[name]}"), name)
 
 
 def folder(sets: Sequence[str], given: str | None = None) -> Path:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adaprivate import check
+from adaprivate import check, extras
 from adaprivate.check import Floats, Integers
 from adaprivate.planning.prediction import Task
 from adaprivate.planning.prospect import Prospect, prospect
@@ -68,7 +68,8 @@ def plan(
     """
     log, counts = None, None
     if from_log is not None:
-        from adaprivate.data.offers import offers
+        with extras.needed():
+            from adaprivate.data.offers import offers
 
         log = offers(from_log, action=action, features=features, candidates=candidate_columns, user=user)
         for name, value in (("arms", arms), ("dimension", dimension), ("candidates", candidates), ("items", items)):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adaprivate import check
+from adaprivate import check, extras
 from adaprivate.planning.confirmed import error_of
 from adaprivate.planning.prospect import FREE, OCTAVES, OURS, PLAIN, WORTH
 
@@ -174,7 +174,8 @@ def notes(plan: Prospect) -> list[str]:
 
 def draw(plan: Prospect, path: Path) -> Path:
     """The picture, into this file, or as plan.svg into this folder."""
-    from matplotlib.figure import Figure
+    with extras.needed():
+        from matplotlib.figure import Figure
 
     if path.suffix.lower() not in (".png", ".svg"):
         check.expect(path.suffix == "", "out", str(path), "to end in .png or .svg, or to be a folder")

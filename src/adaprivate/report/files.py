@@ -6,10 +6,14 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
+
+from adaprivate import extras
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _OF_A_RUN = ("seed", "reward", "regret", "best", "random", "learned_share", "curve")
 
@@ -65,6 +69,9 @@ def raw(rows: Sequence[Mapping[str, Any]], settings: Sequence[Mapping[str, Any]]
 
 def frame(lines: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """Lines as a table; a column of unlike values is text."""
+    with extras.needed():
+        import polars as pl
+
     columns: dict[str, list[Any]] = {}
     for name in dict.fromkeys(name for line in lines for name in line):
         values = [line.get(name) for line in lines]
@@ -77,6 +84,9 @@ def frame(lines: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
 
 def write_rows(folder: Path, name: str, lines: Sequence[Mapping[str, Any]]) -> list[Path]:
     """NAME.parquet and NAME.csv; lists of numbers are text in the latter, and curves are left out of it."""
+    with extras.needed():
+        import polars as pl
+
     table = frame(lines)
     parquet, csv = folder / f"{name}.parquet", folder / f"{name}.csv"
     table.write_parquet(parquet)

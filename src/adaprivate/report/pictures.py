@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from adaprivate import extras
+
 Plot = Callable[[Sequence[Any], Any], None]
 OKABE_ITO = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#b8a800", "#6b4fa0")
 """Colours that are told apart without seeing red or green; the two last, of lines beyond its six, are ours."""
@@ -23,9 +25,10 @@ MOST_POINTS = 120
 
 def draw(plot: Plot, rows: Sequence[Any], file: Path) -> tuple[str, dict[str, Any] | None]:
     """Write the picture; its SVG, and what the page's chart draws, None where it cannot."""
-    import matplotlib as mpl
-    from cycler import cycler
-    from matplotlib.figure import Figure
+    with extras.needed():
+        import matplotlib as mpl
+        from cycler import cycler
+        from matplotlib.figure import Figure
 
     look: Any = {
         "svg.hashsalt": "adaprivate",

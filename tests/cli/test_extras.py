@@ -1,0 +1,100 @@
+"""A plain installation has no polars, no matplotlib, no service: what can work does, the rest says what to install."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from adaprivate import extras
+
+ROOT = Path(__file__).parents[2]
+DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+WITHOUT = "import sys\nfor name in {names!r}: sys.modules[name] = None\n"
+LOG = "action,reward\n0,1\n1,0\n"
+
+
+def plain(code: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Python in which no package of any extra can be imported."""
+    script = WITHOUT.format(names=sorted(extras.EXTRA)) + code
+    return subprocess.run(
+        [sys.executable, "-c", script, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "120"},
+    )
+
+
+def command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return plain("from adaprivate.cli import main; main()", *arguments, cwd=cwd)
+
+
+@pytest.mark.parametrize("package", sorted(extras.EXTRA))
+def test_the_extra_named_for_a_package_brings_it(package: str) -> None:
+    asked = DECLARED[extras.EXTRA[package]]
+    assert any(line.startswith((package + ">", package + "[")) for line in asked)
+
+
+def test_a_policy_is_made_simulated_saved_and_planned_without_extras(tmp_path: Path) -> None:
+    code = """
+import adaprivate as ap
+policy = ap.NoiseAware(dimension=2, rounds=50, source=ap.mechanisms.Secure())
+policy.learn(policy.decide([[1.0, 0.0], [0.0, 1.0]]), True)
+policy.save("policy.npz")
+print(ap.load("policy.npz").guarantee)
+print(ap.plan(dimension=5, candidates=3, rounds=1000, epsilon=[1.0]).rows[0]["epsilon"])
+"""
+    done = plain(code, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "epsilon" in done.stdout
+    done = command("simulate", "--policy", "random", "--rounds", "50", "--seeds", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "random" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "package"),
+    [
+        (["evaluate", "log.csv", "--policy", "random"], "polars"),
+        (["data", "check", "log.csv"], "polars"),
+        (["demo", "--quick"], "polars"),
+        (["plan", "--arms", "3", "--rounds", "100", "--epsilon", "1", "--out", "plan.svg"], "matplotlib"),
+        (["serve"], "service"),
+    ],
+)
+def test_a_command_that_needs_more_says_what_to_install_and_writes_nothing(
+    arguments: list[str], package: str, tmp_path: Path
+) -> None:
+    (tmp_path / "log.csv").write_text(LOG)
+    done = command(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("adaprivate: Expected ")
+    assert done.stderr.count("\n") == 1
+    assert f"'adaprivate[{extras.EXTRA.get(package, package)}]'" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
+
+
+def test_in_python_it_is_an_import_error_and_bad_input(tmp_path: Path) -> None:
+    code = """
+import adaprivate as ap
+for asked in (
+    lambda: ap.evaluate,
+    lambda: ap.simulate(["random"], rounds=10, seeds=1),
+    lambda: ap.plan(from_log="log.csv", epsilon=[1.0]),
+):
+    try:
+        asked()
+    except ImportError as error:
+        assert isinstance(error, ap.InputError)
+        print(error)
+"""
+    done = plain(code, cwd=tmp_path)
+    assert done.stdout.splitlines() == ["Expected polars to be installed: pip install 'adaprivate[data]'."] * 3, done.stderr
+
+
+def test_a_package_of_no_extra_is_not_explained_away() -> None:
+    with pytest.raises(ModuleNotFoundError, match="no_such_package"), extras.needed():
+        import no_such_package  # noqa: F401
