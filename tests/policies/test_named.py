@@ -22,6 +22,9 @@ def test_signatures_are_those_of_the_settings(function):
         given = made[field.name]
         needed = field.default is dataclasses.MISSING
         assert given.kind is inspect.Parameter.KEYWORD_ONLY
+        if field.name == "dimension":  # taken from the first candidates where it is not given
+            assert (given.annotation, given.default) == ("int | None", None)
+            continue
         assert given.annotation == field.type
         assert given.default is inspect.Parameter.empty if needed else given.default == field.default
     by_name = inspect.signature(opening.policy).parameters

@@ -1,6 +1,7 @@
 """Policies with their options in the signature, for editors and type checkers: each is :func:`policy` of one name.
 
-A test holds every signature against the settings that it stands for: their names, defaults and types.
+A test holds every signature against the settings that it stands for: their names, defaults and types. Without
+``dimension`` it is taken from the first candidates.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ NAMES = {
 
 def NoiseAware(
     *,
-    dimension: int,
+    dimension: int | None = None,
     rounds: int,
     epsilon: float = 1.0,
     delta: float = 1e-05,
@@ -65,7 +66,7 @@ def NoiseAware(
 
 def NoiseAwareTS(
     *,
-    dimension: int,
+    dimension: int | None = None,
     rounds: int,
     epsilon: float = 1.0,
     delta: float = 1e-05,
@@ -105,7 +106,7 @@ def NoiseAwareTS(
 
 def NoiseAwareUCB(
     *,
-    dimension: int,
+    dimension: int | None = None,
     rounds: int,
     epsilon: float = 1.0,
     delta: float = 1e-05,
@@ -144,7 +145,7 @@ def NoiseAwareUCB(
 
 def AdaPrivateTS(
     *,
-    dimension: int,
+    dimension: int | None = None,
     rounds: int,
     epsilon: float = 1.0,
     delta: float = 1e-05,
@@ -174,7 +175,7 @@ def AdaPrivateTS(
 
 def AdaPrivateUCB(
     *,
-    dimension: int,
+    dimension: int | None = None,
     rounds: int,
     epsilon: float = 1.0,
     delta: float = 1e-05,
@@ -204,7 +205,7 @@ def AdaPrivateUCB(
 
 def RRLinUCB(
     *,
-    dimension: int,
+    dimension: int | None = None,
     rounds: int,
     ridge: float = 1.0,
     centre: float = 0.0,
@@ -227,7 +228,7 @@ def RRLinUCB(
 
 def RRLinTS(
     *,
-    dimension: int,
+    dimension: int | None = None,
     rounds: int,
     ridge: float = 1.0,
     centre: float = 0.0,
@@ -250,7 +251,7 @@ def RRLinTS(
 
 def LinUCB(
     *,
-    dimension: int,
+    dimension: int | None = None,
     rounds: int,
     ridge: float = 1.0,
     centre: float = 0.0,
@@ -270,7 +271,7 @@ def LinUCB(
 
 def LinTS(
     *,
-    dimension: int,
+    dimension: int | None = None,
     rounds: int,
     ridge: float = 1.0,
     centre: float = 0.0,
@@ -290,7 +291,7 @@ def LinTS(
 
 def TunedLinUCB(
     *,
-    dimension: int,
+    dimension: int | None = None,
     rounds: int,
     ridge: float | None = None,
     intercept_ridge: float = 1.0,
@@ -311,7 +312,7 @@ def TunedLinUCB(
 
 def RandomPlay(
     *,
-    dimension: int,
+    dimension: int | None = None,
     rounds: int,
     seed: int | None = None,
     source: Secure | None = None,

@@ -10,6 +10,7 @@ from adaprivate.mechanisms import Secure
 from adaprivate.runtime.files import Lease
 from adaprivate.runtime.policy import Policy
 from adaprivate.runtime.saving import restored, unpacked
+from adaprivate.runtime.waiting import Waiting
 
 
 def policy(
@@ -25,17 +26,23 @@ def policy(
     """A policy by name. Give ``seed=`` for simulation, or ``source=Secure()`` for real people's data.
 
     ``reward_range``: the public least and greatest reward; by it rewards are scaled to 0 to 1.
-    ``options`` are its settings; ``help(policies.settings_class(name))`` explains them.
+    ``options`` are its settings; ``help(policies.settings_class(name))`` explains them. Without ``dimension`` it is that of
+    the first candidates shown (``decide``, ``decide_many``, ``observe``); policies on fixed arms are told it.
     """
-    settings = policies.settings(name, options)
-    return Policy(
-        settings,
-        seed=seed,
-        source=source,
-        reward_window=reward_window,
-        propensities=propensities,
-        reward_range=reward_range,
-    )
+    given: dict[str, Any] = {
+        "seed": seed,
+        "source": source,
+        "reward_window": reward_window,
+        "propensities": propensities,
+        "reward_range": reward_range,
+    }
+    if options.get("dimension") is not None or policies.settings_class(name).fixed_arms:
+        return Policy(policies.settings(name, options), **given)
+    for shaped, axes in (("catalogue", 2), ("theta_0", 1)):
+        if options.get(shaped) is not None:
+            dimension = check.floats(shaped, options[shaped], (None,) * axes).shape[-1]
+            return Policy(policies.settings(name, options | {"dimension": dimension}), **given)
+    return Waiting(lambda dimension: policies.settings(name, options | {"dimension": dimension}), **given)
 
 
 def load(path: str | Path) -> Policy:

@@ -1,0 +1,148 @@
+"""A policy that was not told its dimension: it takes it from the first candidates it is shown."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from adaprivate import check
+from adaprivate.mechanisms import Secure
+from adaprivate.notebook import facts_html, lines_html
+from adaprivate.policies.core.propensities import Propensities
+from adaprivate.privacy import Guarantee
+from adaprivate.runtime.asking import offered_of
+from adaprivate.runtime.decisions import Decision, RewardRefusedError
+from adaprivate.runtime.policy import Policy
+
+UNKNOWN = "not known before the first candidates are shown"
+_NEEDED = ("_engine", "_lock", "_dimension", "_arms", "_needs_user", "_origin")
+"""What only a policy that knows its dimension has."""
+
+
+def _refuse() -> NoReturn:
+    raise check.InputError(f"Expected dimension to be given: it is {UNKNOWN}.")
+
+
+class Waiting(Policy):
+    """A policy before its dimension is known. What asks for it is refused; the first candidates make it a :class:`Policy`.
+
+    ``settings_of``: its settings at a dimension; ``given``: what else :class:`Policy` is made with. Threads that show it
+    their first candidates at the same time find one policy.
+    """
+
+    def __init__(self, settings_of: Callable[[int], Any], **given: Any) -> None:
+        self._settings_of, self._given = settings_of, given
+        self._first = threading.Lock()
+        self._example: Policy | None = Policy(settings_of(1), **given)
+        """One of the least dimension: what is refused of it is refused now."""
+        for name in ("reward_range", "reward_window", "logs_propensities", "decided", "round", "version", "clipped"):
+            setattr(self, name, getattr(self._example, name))
+
+    def _begin(self, name: str, shown: object, axes: int) -> None:
+        """Become a policy of the dimension of what is shown: wholly, or not at all."""
+        with self._first:
+            if type(self) is not Waiting:  # by another thread
+                return
+            dimension = check.floats(name, shown, (None,) * axes).shape[-1]
+            if axes > 1:
+                offered_of(shown, axes, dimension)
+            before = dict(self.__dict__)
+            try:
+                self._example = None
+                Policy.__init__(self, self._settings_of(dimension), **self._given)
+            except BaseException:
+                self.__dict__.clear()
+                self.__dict__.update(before)
+                raise
+            self.__class__ = Policy  # type: ignore[assignment]
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name in _NEEDED:
+            _refuse()
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    # --- what begins it -----------------------------------------------------------------------------------------------
+
+    def decide(self, candidates: object, *, user: object = None, propensity: bool | None = None) -> Decision:
+        self._begin("candidates", candidates, 2)
+        return self.decide(candidates, user=user, propensity=propensity)
+
+    def decide_many(
+        self, candidates: object, *, users: Sequence[object] | None = None, propensity: bool | None = None
+    ) -> list[Decision]:
+        self._begin("candidates", candidates, 3)
+        return self.decide_many(candidates, users=users, propensity=propensity)
+
+    def consider(self, candidates: object) -> int:
+        self._begin("candidates", candidates, 2)
+        return self.consider(candidates)
+
+    def propensities(self, candidates: object, *, draws: int = 512) -> Propensities:
+        self._begin("candidates", candidates, 2)
+        return self.propensities(candidates, draws=draws)
+
+    def observe(self, features: object, reward: float | bool | None, *, user: object = None) -> None:
+        self._begin("features", features, 1)
+        self.observe(features, reward, user=user)
+
+    # --- what is known before -----------------------------------------------------------------------------------------
+
+    @property
+    def source(self) -> Secure | None:
+        source: Secure | None = self._given.get("source")
+        return source
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """What it will promise, where that is the same in every dimension."""
+        exact = self.source is not None
+        first, other = (self._settings_of(d).guarantee(exact_noise=exact) for d in (1, 17))
+        check.expect(first == other, "dimension", None, f"to be given: the guarantee rests on it, and it is {UNKNOWN}")
+        found: Guarantee | None = first
+        return found
+
+    @property
+    def remarks(self) -> list[str]:
+        return [] if self._example is None else self._example.remarks  # begun, it has said them when it was made
+
+    @property
+    def people(self) -> dict[str, int] | None:
+        return None if self._example is None else self._example.people
+
+    @property
+    def open_decision(self) -> None:
+        return None
+
+    def learn(self, decision: Decision | str, reward: float | bool | None) -> None:
+        raise RewardRefusedError("foreign", "Expected decision to be one of this policy's: it has made none.")
+
+    def advance(self) -> None:
+        """Nothing: there are no rounds yet."""
+
+    def finish(self) -> None:
+        """Nothing: there are no rounds yet."""
+
+    def save(self, path: str | Path) -> None:
+        """Refused: there is nothing to go on from yet."""
+        _refuse()
+
+    def to_bytes(self, saved: str = "") -> bytes:
+        """Refused: there is nothing to go on from yet."""
+        _refuse()
+
+    def __repr__(self) -> str:
+        return f"<{self._name}: dimension {UNKNOWN}, {self._noise}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            guarantee = self.guarantee
+            promise = "<p>Not private: it protects nobody.</p>" if guarantee is None else guarantee._repr_html_()
+        except check.InputError as error:
+            promise = lines_html("", [str(error)])
+        return facts_html(self._name, {"dimension": UNKNOWN, "noise": self._noise}, lines_html("", self.remarks), promise)
+
+    @property
+    def _name(self) -> str:
+        return str(self._settings_of(1).name)
