@@ -119,6 +119,69 @@ def test_verdicts_can_be_chosen_and_lines_hidden(page, folder):
     page.wait(f"document.querySelectorAll('.plot g').length === {before - 1}")
 
 
+SHOWN = "[...document.querySelectorAll('#cells tbody tr')].filter((row) => !row.hidden)"
+
+
+def type_in(page, text):
+    page.run(
+        f"(({{value}}, box) => {{ box.value = value; box.dispatchEvent(new Event('input')); }})"
+        f"({{value: {text!r}}}, document.querySelector('.seek input'))"
+    )
+
+
+def test_a_table_is_ordered_by_its_heads_from_the_keyboard_too(page, folder):
+    page.open((folder / "results" / "table1.html").as_uri())
+    heads = page.run("[...document.querySelectorAll('#cells th[scope=col]')].map((head) => head.innerText)")
+    place = heads.index("ours")
+    ours = f"{SHOWN}.map((row) => Number(row.cells[{place}].dataset.value))"
+    said = f"[...document.querySelectorAll('#cells th[scope=col]')][{place}].getAttribute('aria-sort')"
+    before = page.run(ours)
+    page.click(f"#cells th:nth-child({place + 1}) button")
+    page.wait(f"{said} === 'ascending'")
+    assert page.run(ours) == sorted(before) != before
+    assert not page.run(f"{SHOWN}.some((row) => row.classList.contains('again'))")
+    page.press("Enter")  # the button that was clicked has the focus
+    page.wait(f"{said} === 'descending'")
+    assert page.run(ours) == sorted(before, reverse=True)
+    page.press("Enter")
+    page.wait(f"{said} === null")
+    assert page.run(ours) == before
+    paper = f"{SHOWN}.map((row) => row.cells[{heads.index('paper')}].dataset.value)"
+    empty = page.run(paper).count("")
+    for _ in range(2):
+        page.click(f"#cells th:nth-child({heads.index('paper') + 1}) button")
+        assert page.run(paper)[len(before) - empty :] == [""] * empty, "what no paper prints comes last"
+
+
+def test_a_table_is_searched_and_says_how_much_it_shows(page, folder):
+    page.open((folder / "results" / "table1.html").as_uri())
+    every = page.run(f"{SHOWN}.length")
+    told = "document.querySelector('.seek output').innerText"
+    assert page.run(told) == ""
+    word = page.run(f"{SHOWN}[0].cells[0].innerText")
+    type_in(page, word.upper())
+    page.wait(f"{told} !== ''")
+    found = page.run(f"{SHOWN}.map((row) => row.innerText.toLowerCase())")
+    assert 0 < len(found) < every
+    assert all(word.lower() in line for line in found)
+    assert page.run(told) == f"{len(found)} of {every} lines"
+    page.run("document.querySelector('.filter input[value=differs]').click()")
+    assert page.run(f"{SHOWN}.length") < len(found) or page.run(
+        f"{SHOWN}.every((row) => row.dataset.verdict === 'differs')"
+    )
+    type_in(page, "nothing says this")
+    assert page.run(f"{SHOWN}.length") == 0
+    type_in(page, "")
+    page.run("document.querySelector('.filter input[value=all]').click()")
+    assert page.run(f"{SHOWN}.length") == every
+    assert page.run("document.querySelector('.seek input').labels[0].innerText.trim()") == "Find"
+    page.look(width=390, phone=True)
+    assert page.run("getComputedStyle(document.querySelector('.seek .order')).display") != "none"
+    assert page.run("getComputedStyle(document.querySelector('#cells thead')).visibility") == "hidden"
+    page.send("Emulation.setEmulatedMedia", media="print")
+    assert page.run("getComputedStyle(document.querySelector('.seek label')).display") == "none"
+
+
 def test_rows_with_names_answer_too(page, folder):
     page.open((folder / "results" / "ablation.html").as_uri())
     page.run("document.querySelector('.plot svg').focus()")

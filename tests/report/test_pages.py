@@ -1,10 +1,12 @@
 """Pages: their numbers are those of the rows, they say verdicts in words, and they ask nobody for anything."""
 
 import html
+import itertools
 import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -176,8 +178,45 @@ def test_light_dark_and_print_in_the_dashboards_colours():
 
     for ours, theirs in zip(tokens(style), tokens(dashboard), strict=True):
         shared = ours.keys() & theirs.keys()
-        assert len(shared) > 15
+        assert len(shared) > 10  # verdicts have colours of their own
         assert {name: ours[name] for name in shared} == {name: theirs[name] for name in shared}
+
+
+# Machado, Oliveira, Fernandes 2009: what people without one kind of cones see, in linear RGB
+EYES = {
+    "usual": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+def linear(colour):
+    part = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(part <= 0.04045, part / 12.92, ((part + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb):
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    xyz = np.clip(to_xyz @ np.clip(rgb, 0, 1) / [0.9505, 1, 1.089], 0, None)
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def test_verdicts_are_told_apart_by_every_eye_and_can_be_read():
+    """Besides their signs and words: no two colours nearer than 20 in CIELAB, and 4.5 to 1 on their ground."""
+    style = (PAGE / "style.css").read_text(encoding="utf-8")
+    looks = re.findall(r":root \{(.*?)\}", style, re.DOTALL)
+    for look in looks[:2]:
+        tokens = dict(re.findall(r"(--[\w-]+): ([^;]+);", look))
+        for one, other in itertools.combinations(("agrees", "differs", "unsound"), 2):
+            for eye, sees in EYES.items():
+                apart = [lab(np.array(sees) @ linear(tokens[f"--{name}"])) for name in (one, other)]
+                assert np.linalg.norm(apart[0] - apart[1]) > 20, (one, other, eye)
+        for name in ("agrees", "differs", "unsound"):
+            for ground in (f"--{name}-back", "--card"):
+                low, high = sorted(linear(tokens[key]) @ [0.2126, 0.7152, 0.0722] for key in (f"--{name}", ground))
+                assert (high + 0.05) / (low + 0.05) > 4.5, (name, ground)
 
 
 def test_report_joins_what_it_finds(tmp_path):

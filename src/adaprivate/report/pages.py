@@ -130,13 +130,17 @@ def _picture(plot: Plot | None, rows: Sequence[Any], folder: Path, name: str) ->
 
 def _line(cell: Any, *, printed: bool, with_sem: bool, again: bool) -> str:
     def value(name: str, written: float | None, look: str = "") -> str:
-        return f'<td class="number {look}" data-name="{name}">{"" if written is None else number(written)}</td>'
+        shown = "" if written is None else number(written)
+        exact = "" if written is None else repr(float(written))
+        return f'<td class="number {look}" data-name="{name}" data-value="{exact}">{shown}</td>'
 
     parts = [f'<th scope="row">{html.escape(cell.row)}</th><td class="where">{html.escape(cell.column)}</td>']
     parts += [value("paper", cell.paper)] * printed
     parts += [value("ours", cell.ours, "strong")]
     parts += [value("±", cell.sem, "soft")] * with_sem
-    parts += [f"<td>{chip(cell.verdict)}</td>"] * printed
+    parts += [
+        f'<td data-value="{html.escape(cell.verdict) if cell.paper is not None else ""}">{chip(cell.verdict)}</td>'
+    ] * printed
     look = ' class="again"' if again else ""
     return f'<tr data-verdict="{html.escape(cell.verdict)}"{look}>{"".join(parts)}</tr>'
 
@@ -152,7 +156,9 @@ def _table(cells: Sequence[Any]) -> str:
         for cell, above in zip(cells, [None, *rows], strict=False)
     ]
     numbers = ("paper", "ours", "± standard error")
-    table = html.table([*heads, *(["verdict"] if found else [])], lines, look="stacked", name="cells", numbers=numbers)
+    table = html.table(
+        [*heads, *(["verdict"] if found else [])], lines, look="stacked sortable grouped", name="cells", numbers=numbers
+    )
     title = "Cell by cell" if found else "The numbers"
     if len(cells) > MOST_LINES:
         inside = f'<div class="scroll long" tabindex="0" role="region" aria-label="{title}">{table}</div>'
@@ -231,7 +237,9 @@ def write_audit(folder: Path, name: str, *, about: str, rows: Sequence[dict[str,
     heads |= {"mu at least": "measured_mu", "delta": "delta", "runs": "trials"}
     lines = []
     for row in rows:
-        numbers = "".join(f'<td class="number">{number(row[key])}</td>' for key in heads.values())
+        numbers = "".join(
+            f'<td class="number" data-value="{float(row[key])!r}">{number(row[key])}</td>' for key in heads.values()
+        )
         look, told = ("agrees", "✓ holds") if row["holds"] else ("unsound", "✗ BROKEN")
         texts = "".join(f"<td>{html.escape(row[key])}</td>" for key in ("neighbour", "attack"))
         verdict = f'<td><span class="verdict {look}">{told}</span></td>'
@@ -239,7 +247,9 @@ def write_audit(folder: Path, name: str, *, about: str, rows: Sequence[dict[str,
     title = f"Does an attack find more than is claimed? {name.removeprefix('audit-')}"
     answer = about if any(not row["holds"] for row in rows) else f"No: every bound stays within its claim. {about}"
     picture, _ = _picture(plot, rows, folder, name)
-    table = html.table(["what", *heads, "verdict", "neighbours", "attack"], lines, numbers=[*heads])
+    table = html.table(
+        ["what", *heads, "verdict", "neighbours", "attack"], lines, look="sortable", name="attacks", numbers=[*heads]
+    )
     body = html.lead(title, answer) + picture + html.card("What was attacked", f'<div class="scroll">{table}</div>')
     entry = {"experiment": name, "paper": AUDIT, "question": title, "answer": answer, "cells": []}
     return _written(folder, name, title, body, entry)
