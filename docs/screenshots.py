@@ -1,12 +1,19 @@
-"""Take the pictures of docs/images anew in a real browser: ``python docs/screenshots.py [dashboard] [reports]``.
+"""Take the pictures of docs/images anew: ``python docs/screenshots.py [dashboard] [reports] [planner]``.
 
 The dashboard's (dashboard-*.png) are of a real service and three days of visits: its clock is set back three days and
 moved on between visits, so that a minute is enough. The reports' are of the page that ``make demo`` ends in (demo-*.png)
-and of the papers, cell by cell (papers-*.png). Needs Chromium and what ``pip install -e '.[test]'`` brings.
+and of the papers, cell by cell (papers-*.png); what that command prints in a terminal is terminal.svg. The planner's
+(plan.svg) is what ``adaprivate plan --out`` writes. Needs Chromium and what ``pip install -e '.[test]'`` brings.
 """
 
 from __future__ import annotations
 
+import io
+import os
+import pty
+import re
+import shlex
+import subprocess
 import sys
 import tempfile
 import time
@@ -14,6 +21,9 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from rich.console import Console
+from rich.terminal_theme import MONOKAI
+from rich.text import Text
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -23,11 +33,13 @@ from tests.service.live import Live  # noqa: E402
 
 from adaprivate import experiments  # noqa: E402
 from adaprivate.cli.published import reproduced  # noqa: E402
-from adaprivate.cli.showing import demo  # noqa: E402
 from adaprivate.client import Client  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 RATES = {"science": 0.41, "sport": 0.33, "travel": 0.28, "culture": 0.24, "politics": 0.21, "weather": 0.17}
+PLAN = "adaprivate plan --dimension 20 --candidates 5 --rounds 10000 --base-rate 0.03 --epsilon .1 .5 1 2 5"
+WIDE = 116
+"""Columns of the terminal."""
 DAYS, STEPS, VISITORS = 3, 36, 260
 LOOKS = {
     "light": {"width": 1240, "height": 900, "scale": 1.5},
@@ -57,6 +69,7 @@ def visits(client: Client, rng: np.random.Generator, visitors: int) -> None:
 def pictured(page: Page, name: str, look: dict[str, object], *, whole: bool) -> None:
     """One picture, of few colours, as pages have: a third of the size."""
     page.look(**look)
+    page.run("document.documentElement.style.scrollbarGutter = 'auto'")  # there are no scrollbars in pictures
     page.run("new Promise((done) => setTimeout(done, 300))")
     path = page.picture(IMAGES / f"{name}.png", whole=whole)
     with Image.open(path) as image:
@@ -64,17 +77,54 @@ def pictured(page: Page, name: str, look: dict[str, object], *, whole: bool) -> 
     print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} kB")
 
 
+def printed(command: str, folder: Path) -> str:
+    """What a command writes to a terminal, colours and all; progress, which goes another way, is not kept."""
+    arguments = [sys.executable, "-m", *shlex.split(command)]
+    ours, theirs = pty.openpty()
+    wide = {**os.environ, "COLUMNS": str(WIDE), "TERM": "xterm-256color"}
+    with subprocess.Popen(arguments, stdout=theirs, stderr=subprocess.DEVNULL, cwd=folder, env=wide) as process:
+        os.close(theirs)
+        found = b""
+        try:
+            while part := os.read(ours, 1 << 16):
+                found += part
+        except OSError:  # the other end was closed
+            pass
+    os.close(ours)
+    if process.returncode:
+        raise SystemExit(f"{command}: exit code {process.returncode}")
+    return found.decode().replace("\r\n", "\n")
+
+
+def terminal(command: str, said: str) -> None:
+    """A terminal in which a command was run: its text as SVG, in whatever monospaced font there is."""
+    screen = Console(record=True, width=WIDE, file=io.StringIO())
+    screen.print(Text.assemble(("$ ", "bold green"), command))
+    screen.print(Text.from_ansi(said.rstrip()))
+    drawn = re.sub(r"@font-face \{.*?\}\s*", "", screen.export_svg(title="adaprivate", theme=MONOKAI), flags=re.DOTALL)
+    drawn = drawn.replace("Fira Code, monospace", "ui-monospace, Menlo, Consolas, DejaVu Sans Mono, monospace")
+    (IMAGES / "terminal.svg").write_text(drawn, encoding="utf-8")
+
+
+def planner() -> None:
+    """The picture that the planner draws."""
+    with tempfile.TemporaryDirectory() as folder:
+        printed(f"{PLAN} --out plan.svg", Path(folder))
+        (IMAGES / "plan.svg").write_bytes((Path(folder) / "plan.svg").read_bytes())
+
+
 def reports() -> None:
-    """The first page and the papers, from runs made now."""
+    """The first page and the papers, from runs made now, and what was printed meanwhile."""
     with tempfile.TemporaryDirectory() as folder, browsing() as browser:
-        demo(out=Path(folder))
+        command = "adaprivate demo --out demo"
+        terminal(command, printed(command, Path(folder)))
         for name in PAPERS:
-            reproduced(experiments.experiment(name), Path(folder) / "results", lambda steps: None)
+            reproduced(experiments.experiment(name), Path(folder) / "demo" / "results", lambda steps: None)
         page = browser.page()
-        page.open((Path(folder) / "index.html").as_uri())
+        page.open((Path(folder) / "demo" / "index.html").as_uri())
         for name, look in LOOKS.items():
             pictured(page, f"demo-{name}", {**look, "scale": 1.25}, whole=False)
-        page.open((Path(folder) / "results" / "index.html").as_uri())
+        page.open((Path(folder) / "demo" / "results" / "index.html").as_uri())
         pictured(page, "papers-light", {**LOOKS["light"], "scale": 1.25}, whole=False)
         assert not page.complaints, page.complaints
 
@@ -106,5 +156,5 @@ def dashboard() -> None:
 
 
 if __name__ == "__main__":
-    for wanted in sys.argv[1:] or ("dashboard", "reports"):
-        {"dashboard": dashboard, "reports": reports}[wanted]()
+    for wanted in sys.argv[1:] or ("dashboard", "reports", "planner"):
+        {"dashboard": dashboard, "reports": reports, "planner": planner}[wanted]()

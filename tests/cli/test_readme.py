@@ -113,5 +113,5 @@ def test_shown_output_is_current():
 
 def test_links_and_pictures_exist():
     for page, text in PAGES.items():
-        for target in re.findall(r"\]\(((?!http)[^)#]+)", text):
+        for target in re.findall(r"""(?:\]\(|src="|href=")((?!http)[^)"#]+)""", text):
             assert (ROOT / page).parent.joinpath(target).exists(), target

@@ -116,6 +116,19 @@ def test_what_is_known_before(tmp_path):
     assert ap.load(tmp_path / "policy.npz").settings.dimension == D
 
 
+def test_a_method_that_was_looked_up_before_it_began_does_its_work(tmp_path):
+    policy = ap.RRLinUCB(rounds=50, seed=0)
+    learn, advance, finish, save, to_bytes = (policy.learn, policy.advance, policy.finish, policy.save, policy.to_bytes)
+    policy.learn(policy.decide(np.eye(3)), True)
+    learn(policy.decide(np.eye(3)), False)
+    advance()
+    finish()
+    assert policy.round == 2
+    save(tmp_path / "policy.npz")
+    assert to_bytes() == policy.to_bytes()
+    assert ap.load(tmp_path / "policy.npz").round == 2
+
+
 def test_what_is_refused_is_refused_at_once_and_leaves_it_waiting():
     for options in ({"epsilon": -1}, {"epsilom": 1}, {"seed": None}, {"reward_window": -1}, {"reward_range": (1, 0)}):
         with pytest.raises(check.InputError):

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from adaprivate.planning.prospect import Prospect
 
 WIDTH = 120
+BLUE, GREEN, GREY = "#0072b2", "#009e73", "#5a616c"
+"""Those of the reports."""
 
 
 def _percent(value: float | None, error: float | None = None) -> str:
@@ -187,14 +189,14 @@ def draw(plan: Prospect, path: Path) -> Path:
     points = sorted({**dict(zip(OCTAVES.tolist(), plan.curve, strict=True)), **asked}.items())
     epsilons, shares = np.array(points).T
     errors = np.array([error_of(share) for share in shares])
-    axes.fill_between(epsilons, 100 * (shares - errors), 100 * (shares + errors), alpha=0.2, color="tab:blue", lw=0)
-    axes.plot(epsilons, 100 * shares, color="tab:blue", label=f"{OURS}, predicted")
-    axes.plot(list(asked), [100 * share for share in asked.values()], "o", color="tab:blue")
+    axes.fill_between(epsilons, 100 * (shares - errors), 100 * (shares + errors), alpha=0.15, color=BLUE, lw=0)
+    axes.plot(epsilons, 100 * shares, color=BLUE, lw=2, label=f"{OURS}, predicted")
+    axes.plot(list(asked), [100 * share for share in asked.values()], "o", color=BLUE)
     plain = [(row["epsilon"], 100 * row["rr_linucb_share"]) for row in plan.rows if row["rr_linucb_share"] is not None]
     if plain:
-        axes.plot(*zip(*plain, strict=True), "s--", color="tab:orange", label=f"{PLAIN}, predicted")
-    axes.axhline(100 * plan.without_privacy.mean, color="tab:gray", ls=":", label=f"{FREE}, no privacy")
-    for name, colour in ((OURS, "tab:blue"), (PLAIN, "tab:orange")):
+        axes.plot(*zip(*plain, strict=True), "s--", ms=5, color=GREEN, label=f"{PLAIN}, predicted")
+    axes.axhline(100 * plan.without_privacy.mean, color=GREY, ls=":", label=f"{FREE}, no privacy")
+    for name, colour in ((OURS, BLUE), (PLAIN, GREEN)):
         found = [(epsilon, *share) for (policy, epsilon), share in plan.measured.items() if policy == name]
         if found:
             at, means, sems = zip(*found, strict=True)
@@ -203,10 +205,15 @@ def draw(plan: Prospect, path: Path) -> Path:
                 at, [100 * mean for mean in means], bands, fmt="x", color=colour, capsize=3, label=f"{name}, simulated"
             )
     if plan.knee is not None:
-        axes.axvline(plan.knee, color="tab:red", lw=1)
-        axes.annotate(f"knee {plan.knee:.2g}", (plan.knee, 3), xytext=(4, 0), textcoords="offset points", color="tab:red")
-    axes.set(xscale="log", xlabel=f"epsilon ({plan.unit} level)", ylabel="learned share, %", ylim=(0, 102))
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.legend(fontsize=8)
+        axes.axvline(plan.knee, color=GREY, lw=1)
+        axes.annotate(f"knee {plan.knee:.2g}", (plan.knee, 3), xytext=(5, 0), textcoords="offset points", color=GREY)
+    axes.set(xscale="log", ylim=(0, 102), xlabel=f"epsilon ({plan.unit} level; larger: less privacy)")
+    axes.set_title("learned share, %: 0 random play, 100 the best candidate every time", loc="left", fontsize=9, color=GREY)
+    axes.set_xticks(list(asked), [f"{epsilon:g}" for epsilon in asked])
+    axes.minorticks_off()
+    axes.grid(axis="y", color="#eeede7")
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(fontsize=8, frameon=False)
     figure.savefig(path, dpi=150, metadata={"Date": None} if path.suffix.lower() == ".svg" else None)
     return path

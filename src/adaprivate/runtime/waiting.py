@@ -115,22 +115,34 @@ class Waiting(Policy):
     def open_decision(self) -> None:
         return None
 
+    # ``policy.learn(policy.decide(...), reward)`` looks learn up before it decides: what is begun by then, does it
+
     def learn(self, decision: Decision | str, reward: float | bool | None) -> None:
+        if type(self) is not Waiting:
+            return Policy.learn(self, decision, reward)
         raise RewardRefusedError("foreign", "Expected decision to be one of this policy's: it has made none.")
 
     def advance(self) -> None:
-        """Nothing: there are no rounds yet."""
+        """Nothing, where there are no rounds yet."""
+        if type(self) is not Waiting:
+            Policy.advance(self)
 
     def finish(self) -> None:
-        """Nothing: there are no rounds yet."""
+        """Nothing, where there are no rounds yet."""
+        if type(self) is not Waiting:
+            Policy.finish(self)
 
     def save(self, path: str | Path) -> None:
-        """Refused: there is nothing to go on from yet."""
-        _refuse()
+        """Refused, where there is nothing to go on from yet."""
+        if type(self) is Waiting:
+            _refuse()
+        Policy.save(self, path)
 
     def to_bytes(self, saved: str = "") -> bytes:
-        """Refused: there is nothing to go on from yet."""
-        _refuse()
+        """Refused, where there is nothing to go on from yet."""
+        if type(self) is Waiting:
+            _refuse()
+        return Policy.to_bytes(self, saved)
 
     def __repr__(self) -> str:
         return f"<{self._name}: dimension {UNKNOWN}, {self._noise}>"
