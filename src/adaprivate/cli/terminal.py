@@ -44,10 +44,12 @@ def progress(total: float, title: str, *, unit: str, silent: bool) -> Iterator[C
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
+    if silent or quiet() or not console.is_terminal:
+        yield lambda amount: None
+        return
     rate = TextColumn("{task.speed:,.0f} " + unit + "/s" if unit == "rounds" else "")
     columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
-    hidden = silent or quiet() or not console.is_terminal
-    with Progress(*columns, console=console, disable=hidden, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(title, total=total)
         yield lambda amount: bar.advance(task, amount)
 
