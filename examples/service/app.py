@@ -10,7 +10,7 @@ import itertools
 import random
 import time
 
-from adaprivate.client import Client, ServiceError, UnavailableError
+from adaprivate.client import Client, UnavailableError
 
 CLICKS = {  # how likely a reader is to click an article, by the time of day
     "morning": {"politics": 0.12, "sports": 0.04, "science": 0.06, "culture": 0.02, "weather": 0.25, "puzzles": 0.03},
@@ -34,11 +34,7 @@ def run(url: str, key: str | None, rounds: int | None, pace: float, seed: int) -
     """Show articles to these readers, and report their clicks."""
     with Client(url, key) as service:
         service.wait(120)
-        try:
-            service.create("front-page", **BANDIT)
-        except ServiceError as error:
-            if error.kind != "exists":  # from an earlier run: go on with it
-                raise
+        service.create("front-page", exist_ok=True, **BANDIT)  # from an earlier run: go on with it
         service.items("front-page", dict.fromkeys(CLICKS["morning"]))
         clicks, began = 0, time.monotonic()
         for number in itertools.count(1) if rounds is None else range(1, rounds + 1):

@@ -8,7 +8,7 @@ class LittleToLearnWarning(UserWarning):
 
 
 class ClippedWarning(UserWarning):
-    """More than a few percent of the candidates were longer than 1 and were clipped."""
+    """All candidates of a decision, or more than a few percent of all, were longer than 1 and were clipped."""
 
 
 class InputError(ValueError):

@@ -68,24 +68,27 @@ def service(tmp_path):
 
 @pytest.mark.parametrize("code", [code for code in PYTHON if "adaprivate.client" in code])
 def test_python_of_the_client(code, service, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", code.replace("http://127.0.0.1:8000", service)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "protects the value of any one reward" in done.stdout
+    for _ in range(2):  # pasted twice it runs twice
+        done = subprocess.run(
+            [sys.executable, "-c", code.replace("http://127.0.0.1:8000", service)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "protects the value of any one reward" in done.stdout
 
 
 @pytest.mark.parametrize("code", [code for code in PYTHON if "adaprivate.client" not in code])
 def test_python(code, tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stderr  # nor does it warn
+    if "of the last 500 rounds" in code:  # it learns: a third is chance
+        assert int(re.search(r"(\d+)% of the last", done.stdout)[1]) > 60
     said = done.stdout.replace("protects", "protect")
     if "guarantee" in code:
         whom = "all rewards of any one person" if '"user"' in code else "the value of any one reward"

@@ -73,18 +73,26 @@ def test_exact_policies_log_what_makes_them_weak(caplog):
     assert "delta = 0.1 is above 1 / 60" in caplog.text
 
 
-def clipped_by(policy, decisions=40):
+def clipped_by(policy, decisions=40, candidates=2 * np.eye(3) + 0.1):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(decisions):
-            policy.decide(2 * np.eye(3) + 0.1)
+            policy.decide(candidates)
     return [str(found.message) for found in caught if found.category is ap.ClippedWarning]
 
 
 def test_many_clipped_candidates_are_worth_one_warning(policy, caplog):
-    (said,) = clipped_by(policy)
-    assert said.startswith("100% of 102 candidates were longer than 1 and were clipped")
+    (said,) = clipped_by(policy, candidates=[[2, 0, 0], [0, 0.5, 0], [0, 0, 0.5]])
+    assert said.startswith("33% of 102 candidates were longer than 1 and were clipped")
     assert said in caplog.text
+
+
+def test_candidates_that_are_all_too_long_are_worth_it_at_once(policy, caplog):
+    assert clipped_by(policy, 1, [[2, 0, 0], [0, 0.5, 0], [0, 0, 0.5]]) == []
+    (said,) = clipped_by(policy, 1, 100 * np.eye(3))
+    assert said.startswith("All 3 candidates of a decision were longer than 1 and were clipped")
+    assert said in caplog.text
+    assert clipped_by(policy, 20) == []
 
 
 def test_private_contexts_are_not_told_of(caplog):

@@ -97,7 +97,7 @@ def with_bandit(caller: Caller, name: str = "page", **options: Any) -> None:
     made = caller.post("/bandits", {**BANDIT, "name": name, **options})
     assert made.status_code == 201, made.text
     stored = caller.put(f"/bandits/{name}/items", {"items": ITEMS})
-    assert stored.json() == {"items": 3, "clipped": 0}
+    assert stored.json() == {"items": 3, "clipped": 0, "warning": None}
 
 
 def refused(answer: httpx.Response, status: int, kind: str, field: str | None = None) -> str:

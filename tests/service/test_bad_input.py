@@ -683,7 +683,11 @@ def test_more_decisions_than_can_be_worked_on_at_once(caller):
     """All items of a large catalogue, thousands of times, is a short request."""
     with_bandit(caller, "large")
     catalogue = {f"i{number}": [number / 8_000, 0.1, 0.0] for number in range(4_000)}
-    assert caller.put("/bandits/large/items", {"items": catalogue}).json() == {"items": 4_000, "clipped": 0}
+    assert caller.put("/bandits/large/items", {"items": catalogue}).json() == {
+        "items": 4_000,
+        "clipped": 0,
+        "warning": None,
+    }
     before = stored(caller)
     for count in (10_000, 5_000, MOST_OFFERED // (4_000 * 16) + 1):
         body = json.dumps({"decisions": [{}] * count})

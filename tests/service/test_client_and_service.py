@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import time
 
 import httpx
@@ -12,7 +13,7 @@ from tests.service.calling import database_of
 from tests.service.conftest import KINDS
 from tests.service.live import Live
 
-from adaprivate.check import InputError
+from adaprivate.check import ClippedWarning, InputError
 from adaprivate.client import (
     AsyncClient,
     Client,
@@ -62,7 +63,7 @@ def test_a_bandit_s_life(live, client):
     with pytest.raises(ServiceError) as caught:
         client.create("life", **SETTINGS)
     assert (caught.value.status, caught.value.kind) == (409, "exists")
-    assert client.items("life", ITEMS) == {"items": 3, "clipped": 0}
+    assert client.items("life", ITEMS) == {"items": 3, "clipped": 0, "warning": None}
     decision = client.decide("life", ["a", "b"])
     assert decision.item in ("a", "b")
     assert (decision.round, decision.version, decision.holdback, decision.keep, decision.fallback) == (
@@ -216,3 +217,28 @@ def test_keys(tmp_path, database_url):
                     time.sleep(0.1)
     finally:
         live.close()
+
+
+def test_a_bandit_that_is_there_will_do_where_asked(live, client):
+    options = {**SETTINGS, "epsilon": 1.0, "holdback": 0.1}
+    made = client.create("again", **options)
+    assert client.create("again", exist_ok=True, **options)["created_at"] == made["created_at"]
+    assert client.create("again", exist_ok=True, **{**options, "epsilon": 2.0})["budget"] == made["budget"]
+    with pytest.raises(ServiceError, match="to be new") as refused:
+        client.create("again", **options)
+    assert refused.value.kind == "exists"
+    for change, words in (
+        ({"epsilon": 0.5}, "Its epsilon is 1, not 0.5."),
+        ({"holdback": 0.2}, "Its holdback is 0.1, not 0.2."),
+        ({"rounds": SETTINGS["rounds"] + 1}, f"Its rounds is {SETTINGS['rounds']}, not {SETTINGS['rounds'] + 1}."),
+    ):
+        with pytest.raises(ServiceError, match=re.escape(words)):
+            client.create("again", exist_ok=True, **{**options, **change})
+
+
+def test_items_that_are_too_long_are_told_of_aloud(live, client):
+    client.create("long", **SETTINGS, epsilon=1.0)
+    features = next(iter(ITEMS.values()))
+    with pytest.warns(ClippedWarning, match="1 of 2 items had features longer than their norm"):
+        found = client.items("long", {"short": features, "long": [100.0 * one for one in features]})
+    assert found["clipped"] == 1

@@ -218,12 +218,14 @@ def test_without_bandits_it_says_how_to_make_one_and_then_shows_it(page, service
 
 def test_several_bandits_have_an_overview_and_addresses_of_their_own(page, service):
     service.make("front-page", ITEMS)
-    service.make("check-out", ITEMS, unit="user", epsilon=3.0)
+    service.make("check-out", ITEMS, unit="user", epsilon=3.0, holdback=0.1)
     page.open(service.url)
     shown(page, "overview")
     assert page.run("[...document.querySelectorAll('#cards a')].map((a) => a.hash)") == ["#front-page", "#check-out"]
     cards = page.run("[...document.querySelectorAll('#cards a')].map((a) => a.innerText)")
     assert "all rewards of any one person: epsilon 3" in cards[1]
+    assert "this bandit has no holdback" in cards[0]
+    assert "Too early to tell: no batch has been released yet." in cards[1]  # nor has a round been held back
     page.click("#cards a[href='#check-out']")
     page.wait("document.getElementById('name').innerText === 'check-out'")
     assert page.run("document.querySelector('#bandits [aria-current]').innerText") == "check-out"

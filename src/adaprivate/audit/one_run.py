@@ -109,7 +109,7 @@ def _scores(plan: Any, features: Floats, ends: list[int], releases: list[Release
 
 
 def _kind(plan: Any) -> str:
-    return f"channel {plan.channels[0]!r}" if isinstance(plan, ChannelPlan) else type(plan).__name__
+    return f"the channel {plan.channels[0]}" if isinstance(plan, ChannelPlan) else f"a {type(plan).__name__}"
 
 
 def guesses_to_make(canaries: int, claim: Claim, alpha: float) -> int:
@@ -166,6 +166,6 @@ def audited_in_one_run(
         mu,
         confidence=confidence,
         trials=1,
-        attack=f"{right} of {guesses} guesses right, in one run of {_kind(policy.settings.plan)}",
+        attack=f"{right:,} of {guesses:,} rewards guessed right, each 0 or 1, in one run of {_kind(policy.settings.plan)}",
         seconds=time.perf_counter() - started,
     )

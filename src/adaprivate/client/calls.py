@@ -10,6 +10,7 @@ import json
 import random
 import time
 import uuid
+import warnings
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -18,6 +19,7 @@ from urllib.parse import quote
 import httpx
 
 from adaprivate import check
+from adaprivate.check import ClippedWarning
 from adaprivate.client.answers import (
     AGAIN,
     Decision,
@@ -99,9 +101,23 @@ class Calls:
         words = "The service did not answer in time." if slow else "The service cannot be reached."
         raise UnavailableError(words, kind="timeout" if slow else "unreachable")
 
-    def create(self, /, name: str, **settings: object) -> Steps[Document]:
-        """Make a bandit: policy, dimension, rounds, epsilon, delta, reward_window, ... -> its status."""
-        return (yield from self._send("POST", "/bandits", {"name": name, **settings}, timeout=PATIENCE, once=True))
+    def create(self, /, name: str, *, exist_ok: bool = False, **settings: object) -> Steps[Document]:
+        """Make a bandit: policy, dimension, rounds, epsilon, delta, reward_window, ... -> its status.
+
+        ``exist_ok``: one of this name that is there already will do, unless it was made otherwise or promises less.
+        """
+        try:
+            return (yield from self._send("POST", "/bandits", {"name": name, **settings}, timeout=PATIENCE, once=True))
+        except ServiceError as error:
+            if not exist_ok or error.kind != "exists":
+                raise
+            there = yield from self.status(name)
+            other = _made_otherwise(settings, there)
+            if other is not None:
+                raise ServiceError(
+                    f"{error.detail} Its {other}.", error.status, error.kind, other.partition(" ")[0]
+                ) from None
+            return there
 
     def bandits(self) -> Steps[list[Document]]:
         """All bandits, in short."""
@@ -117,7 +133,10 @@ class Calls:
 
     def items(self, bandit: str, items: Mapping[str, Features | None]) -> Steps[Document]:
         """Replace the public catalogue: the features of every item, or None for a feature of its own."""
-        return (yield from self._send("PUT", _of(bandit, "/items"), {"items": dict(items)}, timeout=PATIENCE))
+        stored = yield from self._send("PUT", _of(bandit, "/items"), {"items": dict(items)}, timeout=PATIENCE)
+        if stored.get("warning"):
+            warnings.warn(stored["warning"], ClippedWarning, stacklevel=4)
+        return stored
 
     def pause(self, bandit: str) -> Steps[Document]:
         """Take no more decisions."""
@@ -232,6 +251,18 @@ class Calls:
         else:
             decision_id = decision
         return decision_id, None if decision_id is None else self._flips.sent(decision_id, keep, value)
+
+
+def _made_otherwise(settings: Mapping[str, object], there: Document) -> str | None:
+    """What of these settings a bandit that is there has otherwise, as far as its status says; None: nothing."""
+    epsilon, promised = settings.get("epsilon", 1.0), float(there["budget"]["epsilon"])
+    if isinstance(epsilon, int | float) and promised > epsilon * (1 + 1e-9):
+        return f"epsilon is {promised:g}, not {epsilon:g}"
+    shown = {**there, "rounds": there["rounds_planned"]}
+    for name, value in settings.items():
+        if name in shown and isinstance(value, str | int | float) and shown[name] != value:
+            return f"{name} is {shown[name]!r}, not {value!r}"
+    return None
 
 
 def _of(bandit: str, what: str = "") -> str:

@@ -15,7 +15,7 @@ log.addHandler(logging.NullHandler())
 
 
 ENOUGH_SEEN = 100
-"""Fewer candidates than this are no reason to warn that many were clipped."""
+"""Fewer candidates than this are no reason to warn that many were clipped, unless one decision's are all too long."""
 
 
 class Shown:
@@ -57,14 +57,20 @@ class Shown:
         """Take in how many candidates were clipped; more than a few percent are worth a warning, if contexts are public."""
         self.clipped += clipped
         self._clipping.count("candidates", clipped, seen)
-        if not clipped or self._clipped_said or self._clipping.seen < ENOUGH_SEEN or self._clipping.warning() is None:
+        if not clipped or self._clipped_said:
+            return
+        if clipped == seen > 1:
+            which = f"All {seen:,} candidates of a decision"
+        elif self._clipping.seen >= ENOUGH_SEEN and self._clipping.warning() is not None:
+            which = f"{self._clipping.share:.0%} of {self._clipping.seen:,} candidates"
+        else:
             return
         self._clipped_said = True
         guarantee = self.guarantee
         if guarantee is None or not {"joint", "local"} & {g.unit for g in (guarantee, *guarantee.also)}:
             text = (
-                f"{self._clipping.share:.0%} of {self._clipping.seen:,} candidates were longer than 1 and were clipped: "
-                "the guarantee holds, but their lengths are lost. Scale features by public constants; ap.Featuriser does."
+                f"{which} were longer than 1 and were clipped: the guarantee holds, but their lengths "
+                "are lost. Scale features by public constants; ap.Featuriser does."
             )
             log.warning("%s: %s", self.settings.name, text)
             warnings.warn(text, check.ClippedWarning, stacklevel=3)

@@ -228,7 +228,11 @@ class Service:
         with self.database.writing() as connection:
             clipped = replace_items(connection, room.bandit, items)
         self.refresh()
-        return {"items": len(room.catalogue.positions), "clipped": clipped}
+        warning = (
+            f"{clipped:,} of {len(items):,} items had features longer than their norm and were scaled down: the guarantee "
+            "holds, but their lengths are lost. Scale features by public constants."
+        )
+        return {"items": len(room.catalogue.positions), "clipped": clipped, "warning": warning if clipped else None}
 
     def _fresh_catalogue(self, room: Room) -> Catalogue:
         with self.database.reading() as connection:

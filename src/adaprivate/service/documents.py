@@ -76,6 +76,7 @@ class ItemsStored(_Document):
 
     items: int = Field(examples=[2])
     clipped: int = Field(description="How many had features longer than norm 1, and were scaled down.", examples=[0])
+    warning: str | None = Field(description="What that means; null where none was.", examples=[None])
 
 
 class Item(_Document):
@@ -99,6 +100,7 @@ class BanditSummary(_Document):
     epsilon: float
     delta: float
     unit: str
+    holdback: float
     decided: int
     version: int
     state: str

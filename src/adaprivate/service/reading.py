@@ -41,6 +41,7 @@ def overview(connection: sa.Connection, rooms: dict[int, Room]) -> list[dict[str
                 "epsilon": stated["epsilon"],
                 "delta": stated["delta"],
                 "unit": stated["unit"],
+                "holdback": room.bandit.spec.holdback,
                 "decided": row.decided,
                 "version": row.version,
                 "state": row.state,

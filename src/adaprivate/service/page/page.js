@@ -124,8 +124,7 @@ function spark(series) {
 }
 
 function card(entry, series) {
-  const measured = series && (series.holdback.length > 0 || series.rounds.holdback > 0);
-  const worth = series ? liftWords(series.lift, measured, series.learned.length) : {tone: "open", text: ""};
+  const worth = series ? liftWords(series.lift, entry.holdback > 0, series.learned.length) : {tone: "open", text: ""};
   const budget = `epsilon ${short(entry.epsilon)}, delta ${short(entry.delta)}`;
   const facts = `${counted(entry.decided, "round")} decided, version ${whole(entry.version)}, ${entry.policy}`;
   return make("li", {}, make("a", {class: "card", href: "#" + encodeURIComponent(entry.name)},
