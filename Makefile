@@ -12,11 +12,15 @@ demo: $(VENV)/installed
 PORT ?= 8000
 serve: $(VENV)/installed-service  # the service, made-up readers who use it, and the dashboard; ROUNDS=1000 ends by itself
 	@mkdir -p service-data
-	@$(BIN)/adaprivate serve --port $(PORT) --database sqlite:///service-data/adaprivate.db 2>service-data/service.log & \
-	  service=$$!; trap "kill $$service 2>/dev/null; wait $$service 2>/dev/null" EXIT INT TERM; \
-	  sleep 3; kill -0 $$service 2>/dev/null || { cat service-data/service.log; exit 1; }; \
+	@rm -f service-data/address; \
+	  $(BIN)/adaprivate serve --json --port $(PORT) --database sqlite:///service-data/adaprivate.db \
+	    >service-data/address 2>service-data/service.log & service=$$!; readers=; \
+	  trap "kill $$service \$$readers 2>/dev/null; wait $$service 2>/dev/null" EXIT; trap "exit 130" INT TERM; \
+	  died() { echo "The service ended; service-data/service.log ends with:" >&2; tail -n 3 service-data/service.log >&2; exit 1; }; \
+	  until [ -s service-data/address ]; do kill -0 $$service 2>/dev/null || died; sleep 0.2; done; \
 	  echo "Dashboard: http://127.0.0.1:$(PORT)/  (ctrl-C ends it; logs in service-data/service.log)"; \
-	  $(BIN)/python examples/service/app.py --url http://127.0.0.1:$(PORT) $(if $(ROUNDS),--rounds $(ROUNDS))
+	  $(BIN)/python examples/service/app.py --url http://127.0.0.1:$(PORT) $(if $(ROUNDS),--rounds $(ROUNDS)) & readers=$$!; \
+	  while kill -0 $$readers 2>/dev/null; do kill -0 $$service 2>/dev/null || died; sleep 0.5; done; wait $$readers
 
 test: check
 	$(BIN)/python -m pytest -n auto

@@ -28,7 +28,8 @@ Choice = TypeVar("Choice", bound=str)
 def expect(condition: bool, name: str, value: object, requirement: str) -> None:
     """Raise ``Expected name=value requirement.`` unless the condition holds."""
     if not condition:
-        raise InputError(f"Expected {name}={_show(value)} {requirement}.")
+        shown = "" if value is None and requirement.startswith("to be given") else f"={_show(value)}"
+        raise InputError(f"Expected {name}{shown} {requirement}.")
 
 
 def _show(value: object) -> str:
@@ -38,8 +39,8 @@ def _show(value: object) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def reward(value: object) -> float:
-    """A reward: a number from 0 to 1, or a bool. The error does not repeat it: it is private."""
+def reward(value: object, otherwise: str = "") -> float:
+    """A reward: a number from 0 to 1, or a bool (or ``otherwise``). The error does not repeat it: it is private."""
     if isinstance(value, bool | np.bool_):
         return float(value)
     try:
@@ -47,7 +48,9 @@ def reward(value: object) -> float:
     except OverflowError:  # a whole number beyond all floats
         number = math.nan
     if not 0.0 <= number <= 1.0:
-        raise InputError("Expected reward to be a number from 0 to 1, or a bool; it is private and not repeated here.")
+        raise InputError(
+            f"Expected reward to be a number from 0 to 1, or a bool{otherwise}; it is private and not repeated here."
+        )
     return number
 
 
@@ -108,6 +111,7 @@ def real(
 
 def whole(name: str, value: object, *, at_least: int | None = None, at_most: int | None = None) -> int:
     """A whole number within the stated bounds; floats are refused even when they are whole."""
+    expect(value is not None, name, value, "to be given: a whole number")
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
         raise InputError(f"Expected {name}={_show(value)} to be a whole number.")
     number = int(value)
@@ -143,12 +147,20 @@ def regulariser(ridge: object) -> float:
     return number
 
 
+MANY = 12
+"""More names than this are listed after the one that was perhaps meant."""
+
+
 def one_of(name: str, value: object, options: Iterable[str], rest: str = "") -> str:
     """One of a few words; where it is nearly one, the error asks for that. ``rest`` ends its sentence."""
     allowed = tuple(options)
     if not (isinstance(value, str) and value in allowed):
+        question = did_you_mean(value, allowed)
+        if question and len(allowed) > MANY:  # what was perhaps meant comes before a long list
+            names = f"They are {', '.join(allowed)}{rest}."
+            raise InputError(f"Expected {name}={_show(value)} to be one of {len(allowed)} names.{question} {names}")
         words = "in {" + ", ".join(allowed) + "}" + rest
-        raise InputError(f"Expected {name}={_show(value)} {words}.{did_you_mean(value, allowed)}")
+        raise InputError(f"Expected {name}={_show(value)} {words}.{question}")
     return value
 
 

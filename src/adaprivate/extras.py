@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from adaprivate.errors import InputError
 
@@ -24,6 +26,17 @@ class NotInstalledError(InputError, ImportError):
     """Something was asked for that needs an extra; the message says which."""
 
 
+CLONE = Path(__file__).parents[2]
+"""Where a clone of the repository that runs in place has its constraints."""
+
+
+def _installs(extra: str) -> str:
+    """What brings an extra: to a clone what it is pinned to, from itself."""
+    if (CLONE / "constraints.txt").exists():
+        return f"{sys.executable} -m pip install -c constraints.txt -e '.[{extra}]' in {CLONE}"
+    return f"pip install 'adaprivate[{extra}]'"
+
+
 @contextmanager
 def needed() -> Iterator[None]:
     """What is not installed inside, said with the command that installs it."""
@@ -33,9 +46,7 @@ def needed() -> Iterator[None]:
         package = (error.name or "").partition(".")[0]
         if package not in EXTRA:
             raise
-        raise NotInstalledError(
-            f"Expected {package} to be installed: pip install 'adaprivate[{EXTRA[package]}]'."
-        ) from None
+        raise NotInstalledError(f"Expected {package} to be installed: {_installs(EXTRA[package])}.") from None
 
 
 def expect(*packages: str) -> None:

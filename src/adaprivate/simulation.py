@@ -243,9 +243,10 @@ def mean_sem(values: Sequence[float] | Floats) -> tuple[float, float | None]:
 
 
 def simulate(
-    policies: Sequence[str],
+    policy: str | Sequence[str] = (),
     environment: str = "synthetic",
     *,
+    policies: Sequence[str] = (),
     rounds: int = 10_000,
     seeds: int | Sequence[int] = 12,
     epsilon: float | Sequence[float] | None = None,
@@ -254,8 +255,9 @@ def simulate(
     jobs: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> pl.DataFrame:
-    """Run policies in an environment; one row for each policy and epsilon, every setting a column.
+    """Run policies in an environment; one row for each policy and epsilon, every setting a column. It prints the main ones.
 
+    ``policy``: a name, or several (``policies`` is another word for it).
     ``options`` sets parameters of the environment and of the policies by name; one that none of them knows is refused.
     Private policies run at every epsilon (by default 1, unless an option such as ``eta`` says what they may spend), the
     others once. Percentages are of the mean reward of LinUCB without privacy on
@@ -263,10 +265,10 @@ def simulate(
     ``percent_of_tuned_linucb`` (with ``_sem``) of ``tuned-linucb``, the honest yardstick.
     """
     with extras.needed():
-        import polars as pl
+        from adaprivate.results import Results
 
     rows = simulated(
-        policies,
+        [policy] if isinstance(policy, str) else [*policy, *policies],
         environment,
         rounds=rounds,
         seeds=seeds,
@@ -276,7 +278,7 @@ def simulate(
         jobs=jobs,
         progress=progress,
     )
-    return pl.DataFrame(rows, infer_schema_length=None)
+    return Results(rows, infer_schema_length=None)
 
 
 def simulated(

@@ -130,7 +130,7 @@ def test_refusals():
         PrivateBanditClassifier(classes=["ash", "elm"], random_state=0).fit(X, y)
     with pytest.raises(InputError, match=r"number of classes=1 >= 2"):
         PrivateBanditClassifier(random_state=0).fit(X, ["elm"] * 40)
-    with pytest.raises(InputError, match=r"classes=None to be given with the first call"):
+    with pytest.raises(InputError, match=r"classes to be given with the first call"):
         PrivateBanditClassifier(random_state=0).partial_fit(X, y)
     with pytest.raises(InputError, match=r"classes to be those of the first call"):
         PrivateBanditClassifier(random_state=0).fit(X, y).partial_fit(X, y, classes=["ash", "elm"])

@@ -280,7 +280,7 @@ MISTAKES = [
         "Expected epsilon=0.1 not to be given with eta=2.",
     ),
     (("plan", "--arms", "9", "--rounds", "50"), "Missing option '--epsilon'"),
-    (("plan", "--dimension", "9", "--rounds", "50", "--epsilon", "1"), "Expected candidates=None to be a whole number."),
+    (("plan", "--dimension", "9", "--rounds", "50", "--epsilon", "1"), "Expected candidates to be given: a whole number."),
     (
         ("plan", "--dimension", "9", "--candidates", "2", "--rounds", "50", "--epsilon", "1", "--seeds", "3"),
         "Expected seeds=3 to be given with simulate, or with arms.",

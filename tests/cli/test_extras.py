@@ -73,7 +73,7 @@ def test_a_command_that_needs_more_says_what_to_install_and_writes_nothing(
     assert done.returncode == 2
     assert done.stderr.startswith("adaprivate: Expected ")
     assert done.stderr.count("\n") == 1
-    assert f"'adaprivate[{extras.EXTRA.get(package, package)}]'" in done.stderr
+    assert f"-m pip install -c constraints.txt -e '.[{extras.EXTRA.get(package, package)}]' in {ROOT}" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["log.csv"]
 
 

@@ -39,8 +39,32 @@ def test_candidates_of_every_row(tmp_path):
     assert found.action.tolist() == [1, 0]
     with pytest.raises(InputError, match=r"line 3, column action: 2 between 0 and 1"):
         data.log(written(tmp_path, text.replace("\n0,1", "\n2,1")), candidates="x")
-    with pytest.raises(InputError, match=r"line 1, column x_1_1: .* to name this column"):
+    with pytest.raises(InputError, match=r"to have a column x_1_1; it has action, reward, x_0_0, x_0_1, x_1_0, y\.$"):
         data.log(written(tmp_path, text.replace("x_1_1", "y")), candidates="x")
+
+
+def test_columns_that_are_not_there_are_asked_for_by_name(tmp_path):
+    path = written(tmp_path, "arm,clics,age,user\n1,1,2,a\n0,0,3,b\n")
+    with pytest.raises(InputError) as caught:
+        data.log(path)
+    assert str(caught.value) == (
+        f"Expected {path} to have a column action or item_id, or another that action= (--action) names; "
+        "it has arm, clics, age, user."
+    )
+    for named in ({}, {"reward": "clicks"}):
+        with pytest.raises(InputError, match=r"it has arm, clics, age, user\. Did you mean clics\?$"):
+            data.log(path, action="arm", **named)
+    with pytest.raises(InputError, match=r"a column agee or columns that begin so; .* Did you mean age\?$"):
+        data.log(path, action="arm", reward="clics", features=["agee"])
+
+
+def test_second_names_serve_where_the_first_are_not_there(tmp_path):
+    text = "item_id,click,propensity_score\n3,1,0.25\n1,0,0.25\n"
+    found = data.log(written(tmp_path, text))
+    assert (found.actions, found.reward.tolist(), found.propensity.tolist()) == (("1", "3"), [1, 0], [0.25, 0.25])
+    assert data.check_path(written(tmp_path, text))["columns"]["reward"] == "click"
+    first = data.log(written(tmp_path, text.replace("item_id", "action,item_id").replace("\n", "\n7,", 2)))
+    assert first.actions == ("7",)
 
 
 PEOPLE = "action,reward,user_id,age\n3,1,zoe,20\n1,0,abe,30\n3,0,zoe,40\n1,1,12,50\n"
@@ -125,7 +149,6 @@ def test_the_open_bandit_dataset_is_recognised(tmp_path):
         (("1,0,0.25", "1,0,"), "line 3, column propensity: None between 0 and 1"),
         (("1,0,0.25", ",0,0.25"), "line 3, column action: None to be there"),
         (("40,a", "40,a,b"), "line 4, column 6: 'b' not to follow 5 values"),
-        (("action", "arm"), "line 1, column action: ['arm', 'reward', 'propensity', 'age'... to name this column"),
     ],
 )
 def test_faults_of_logs(tmp_path, change, message):

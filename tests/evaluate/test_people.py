@@ -258,7 +258,7 @@ def test_what_a_published_estimate_refuses():
     with pytest.raises(InputError, match=r"^Expected unit='event' == user, whom the policy protects\.$"):
         together(user, event, same_rewards=True)
     rows = Sample(np.array([0.0, 1.0, 1.0]))
-    with pytest.raises(InputError, match=r"^Expected people=None to be given"):
+    with pytest.raises(InputError, match=r"^Expected people to be given"):
         release_by_person("replay", rows, epsilon=1.0, delta=1e-5, noise=Simulated(0))
     far = Sample(np.array([0.0, 7.25, 1.0]), people=np.arange(3))
     with pytest.raises(InputError) as caught:

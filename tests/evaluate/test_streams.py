@@ -183,7 +183,7 @@ def test_drafted_features_are_those_of_their_description(tmp_path):
     path.write_text("{")
     with pytest.raises(InputError, match=r"features\.json to be a JSON document"):
         ap.evaluate(table, "linucb", "snips", items=ITEMS, featuriser=path)
-    with pytest.raises(InputError, match="Expected items=None to be given"):
+    with pytest.raises(InputError, match="Expected items to be given"):
         ap.evaluate(table, "linucb", "snips", featuriser=DESCRIPTION)
 
 

@@ -218,7 +218,7 @@ def test_modified_thompson_never_states_less_than_the_truth(calibration, prepull
     [
         ("filtered-thompson", {"eta": 2.0, "epsilon": 0.1}, "Expected epsilon=0.1 not to be given with eta=2.0."),
         ("modified-thompson", {"eta": 2.0, "epsilon": 1.0}, "Expected epsilon=1.0 not to be given with eta=2.0."),
-        ("modified-thompson", {"dimension": 31}, "Expected prepulls=None to be given beyond 30 arms."),
+        ("modified-thompson", {"dimension": 31}, "Expected prepulls to be given beyond 30 arms."),
         ("filtered-thompson", {"eta": 0.0}, "Expected eta=0.0 >= 1e-09."),
         ("filtered-thompson", {"eta": 1e-200}, "Expected eta=1e-200 >= 1e-09."),
         ("filtered-thompson", {"prepulls": 21}, "Expected prepulls=21 <= 20."),

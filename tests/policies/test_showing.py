@@ -73,7 +73,10 @@ def test_exact_policies_log_what_makes_them_weak(caplog):
     assert "delta = 0.1 is above 1 / 60" in caplog.text
 
 
-def clipped_by(policy, decisions=40, candidates=2 * np.eye(3) + 0.1):
+LONG = 2 * np.eye(3) + 0.1
+
+
+def clipped_by(policy, decisions=40, candidates=LONG):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(decisions):

@@ -41,7 +41,7 @@ def test_a_token_goes_away_as_text_and_comes_back(exact):
     assert len({decision.token for decision in decisions}) == 3
     assert all(token.isascii() and token.isprintable() and " " not in token for token in json.loads(sent)["tokens"])
     for decision in decisions:
-        with pytest.raises(InputError, match=rf"^Expected decision\.round={decision.round} to be learned once\.$"):
+        with pytest.raises(InputError, match=rf"^Expected decision\.round={decision.round} to be learned once: a reward"):
             policy.learn(decision.token, 1.0)
 
 

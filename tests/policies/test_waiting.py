@@ -56,7 +56,7 @@ def test_a_guarantee_before_is_the_guarantee_after(name, exact):
         assert before.guarantee == after[0]
     else:  # the last bits of the messages' slack, too
         assert name in ("mishra-thakurta-linucb", "mishra-thakurta-lints", "ldp-linucb")
-        with pytest.raises(check.InputError, match="Expected dimension=None to be given: the guarantee rests on it"):
+        with pytest.raises(check.InputError, match="Expected dimension to be given: the guarantee rests on it"):
             _ = before.guarantee
         assert "the guarantee rests on it" in before._repr_html_()
 

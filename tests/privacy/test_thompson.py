@@ -124,7 +124,7 @@ def test_budgets_by_epsilon_and_delta():
         ),
         (lambda: privacy.calibrate_thompson(rounds=100, arms=31, eta=1), "Expected arms=31 <= 30."),
         (lambda: privacy.thompson_regret((0.5, 1.1), 100), "Expected means=(0.5, 1.1) between 0 and 1."),
-        (lambda: privacy.calibrate_thompson(rounds=10, arms=2), "Expected eta=None to be given, or epsilon and delta."),
+        (lambda: privacy.calibrate_thompson(rounds=10, arms=2), "Expected eta to be given, or epsilon and delta."),
         (
             lambda: privacy.calibrate_thompson(rounds=10, arms=2, eta=1, epsilon=1),
             "Expected epsilon=1 not to be given with eta.",

@@ -713,3 +713,9 @@ def test_queries_and_keys_that_are_none(caller):
         answer = caller.post("/bandits/page/decisions", {}, headers={"idempotency-key": key})
         refused(answer, "Idempotency-Key")
     assert stored(caller) == before
+
+
+def test_a_misspelt_field_is_told_what_it_perhaps_was(caller):
+    body = {"name": "misspelt", "dimension": 3, "epsilonn": 1.0}
+    found = refused(caller.post("/bandits", json=body), "epsilonn")
+    assert found["detail"] == ("Expected no field epsilonn (did you mean epsilon?): nothing of that name is known here.")

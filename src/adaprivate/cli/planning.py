@@ -9,15 +9,19 @@ from typing import Annotated
 import typer
 
 from adaprivate import extras
-from adaprivate.cli.terminal import Json, print_json, progress, show
+from adaprivate.cli.terminal import Further, Json, print_json, progress, several, show
 from adaprivate.errors import InputError
 
 SEEDS = 12
+EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 
 def plan(
-    epsilon: Annotated[list[float], typer.Option(help="The privacy loss to allow; several may follow, or be given again.")],
-    further: Annotated[list[float] | None, typer.Argument(hidden=True)] = None,
+    epsilon: Annotated[
+        list[float] | None,
+        typer.Option(help="The privacy loss to allow; several may follow, or be given again (default: .1 .5 1 2 5)."),
+    ] = None,
+    further: Further = None,
     dimension: Annotated[int | None, typer.Option(help="The length of feature vectors.")] = None,
     candidates: Annotated[int | None, typer.Option(help="How many candidates are offered each round.")] = None,
     arms: Annotated[int | None, typer.Option(help="Instead of these: so many fixed arms without features.")] = None,
@@ -44,7 +48,8 @@ def plan(
         Path | None, typer.Option(help="A CSV or parquet log: its public columns say the above. Rewards are never read.")
     ] = None,
     action: Annotated[str | None, typer.Option(help="The log's column of actions (action, or item_id).")] = None,
-    features: Annotated[list[str] | None, typer.Option(help="A column of the log's context, or how several begin.")] = None,
+    context: Annotated[list[str] | None, typer.Option(help="A column of the log's context, or how several begin.")] = None,
+    features: Annotated[list[str] | None, typer.Option(hidden=True, help="The same as --context.")] = None,
     candidate_columns: Annotated[
         str | None, typer.Option(help="How the log's columns of candidates' features begin: x for x_0_3.")
     ] = None,
@@ -65,7 +70,7 @@ def plan(
 
     --arms N --seeds S compares eight policies for fixed arms with noise-aware on simulated public worlds.
     """
-    epsilons = [*epsilon, *(further or [])]
+    epsilons = several(epsilon, further) or list(EPSILONS)
     if arms is not None and seeds is not None and not simulate:
         _compare_arms(arms, rounds, epsilons, delta, seeds, jobs, json)
         return
@@ -92,7 +97,7 @@ def plan(
         counted_visits=counted_visits,
         from_log=from_log,
         action=action,
-        features=features or (),
+        context=[*(context or ()), *(features or ())],
         candidate_columns=candidate_columns,
         user=user,
     )
@@ -120,7 +125,7 @@ def _compare_arms(
     from adaprivate.planning.arms import plan_arms
 
     if rounds is None:
-        raise InputError("Expected rounds=None to be a whole number.")
+        raise InputError("Expected rounds to be given: a whole number.")
     rows = plan_arms(arms, rounds, epsilons, delta, seeds=seeds, jobs=jobs)
     if json:
         print_json({"rows": rows})

@@ -46,7 +46,10 @@ def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], json: Jso
     elif kind is Kind.environments:
         from adaprivate import environments
 
-        entries = [{"name": name, "summary": environments.describe(name)} for name in environments.names()]
+        entries = [
+            {"name": name, "summary": environments.describe(name), "options": environments.options(name)}
+            for name in environments.names()
+        ]
     else:
         from adaprivate import experiments
 
@@ -56,6 +59,9 @@ def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], json: Jso
         print_json({kind.value: entries})
     elif kind is Kind.policies:
         show(report.policy_table(entries), report.POLICY_WORDS)
+    elif kind is Kind.environments:
+        rows = ((e["name"], e["summary"], ", ".join(e["options"])) for e in entries)
+        show(report.listing(kind.value, ("name", "what it does", "--option, each as key=value"), rows))
     else:
         show(report.listing(kind.value, ("name", "what it does"), ((e["name"], e["summary"]) for e in entries)))
 

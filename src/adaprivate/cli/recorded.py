@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from adaprivate.cli.terminal import Json, parsed, print_json, show
+from adaprivate.cli.terminal import Further, Json, parsed, print_json, several, show
 
 COLUMNS = "Columns of the log"
 JUDGING = "How policies are judged"
@@ -15,6 +15,10 @@ JUDGING = "How policies are judged"
 
 def _column(help: str) -> Any:
     return typer.Option(help=help, rich_help_panel=COLUMNS)
+
+
+def _candidates(help: str) -> Any:
+    return typer.Option("--candidates", "--candidate-columns", help=help, rich_help_panel=COLUMNS)
 
 
 def _judging(help: str) -> Any:
@@ -31,7 +35,7 @@ Time = Annotated[str | None, _column("When it was: rows are put in this order fi
 Context = Annotated[list[str] | None, _column("A column of the context, or how several begin; may be given several times.")]
 Candidates = Annotated[
     str | None,
-    _column("How columns of each row's own candidates begin: x for x_0_3. Or a column that lists candidates by name."),
+    _candidates("How columns of each row's own candidates begin: x for x_0_3. Or a column that lists candidates by name."),
 ]
 Range = Annotated[tuple[float, float], _column("Rewards lie between these; they are read as 0 to 1.")]
 Items = Annotated[Path | None, _column("A file of items: the first column their names, the others what is known of them.")]
@@ -46,8 +50,10 @@ def evaluate(
     ],
     policy: Annotated[list[str], typer.Option(help="A policy; may be given several times.")],
     estimator: Annotated[list[str], typer.Option(help="replay, ips, snips, dm or dr; or several.")] = ["replay"],  # noqa: B006
+    further: Further = None,
     epsilon: Annotated[
-        list[float] | None, typer.Option(help="The policy's privacy loss (default: 1); may be given several times.")
+        list[float] | None,
+        typer.Option(help="The policy's privacy loss (default: 1); several may follow, or be given again."),
     ] = None,
     delta: Annotated[float, typer.Option(help="The probability of exceeding it.")] = 1e-5,
     action: Action = None,
@@ -101,7 +107,7 @@ def evaluate(
         log,
         policy,
         estimator,
-        epsilon=epsilon or None,
+        epsilon=several(epsilon, further),
         delta=delta,
         action=action,
         reward=reward,

@@ -15,12 +15,21 @@ from adaprivate.errors import InputError
 
 QUIET = "ADAPRIVATE_QUIET"
 """The environment variable that says: no progress, no remarks."""
+Further = Annotated[list[float] | None, typer.Argument(hidden=True)]
+"""Numbers that follow an option which takes several: ``--epsilon .1 1 5``."""
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
 def quiet() -> bool:
     """Whether nothing but results and mistakes shall be said."""
     return bool(os.environ.get(QUIET))
+
+
+def several(given: list[float] | None, further: list[float] | None) -> list[float] | None:
+    """The values of an option, given again or one after the other; None where there is none."""
+    if further and not given:
+        raise InputError(f"Expected {further[0]:g} to follow an option, as in --epsilon {further[0]:g}.")
+    return [*(given or []), *(further or [])] or None
 
 
 def print_json(document: object) -> None:

@@ -6,15 +6,17 @@ from typing import Annotated
 
 import typer
 
-from adaprivate.cli.terminal import Json, parsed, print_json, progress, show
+from adaprivate.cli.terminal import Further, Json, parsed, print_json, progress, several, show
 
 
 def simulate(
     policy: Annotated[list[str], typer.Option(help="A policy; may be given several times.")],
     environment: Annotated[str, typer.Option(help="Where rewards come from.")] = "synthetic",
     epsilon: Annotated[
-        list[float] | None, typer.Option(help="The privacy loss (default: 1); may be given several times.")
+        list[float] | None,
+        typer.Option(help="The privacy loss (default: 1); several may follow, or be given again."),
     ] = None,
+    further: Further = None,
     delta: Annotated[float, typer.Option(help="The probability of exceeding it.")] = 1e-5,
     rounds: Annotated[int, typer.Option(help="Rounds of each run.")] = 10_000,
     seeds: Annotated[int, typer.Option(help="Runs of each policy, on the same worlds.")] = 12,
@@ -26,7 +28,7 @@ def simulate(
     from adaprivate import report
     from adaprivate.simulation import YARDSTICKS, simulated
 
-    values = parsed(option)
+    values, epsilon = parsed(option), several(epsilon, further)
     with progress(
         rounds * seeds * (len(policy) * len(epsilon or [1]) + len(YARDSTICKS)), "simulating", unit="rounds", silent=json
     ) as advance:
@@ -35,7 +37,7 @@ def simulate(
             environment,
             rounds=rounds,
             seeds=seeds,
-            epsilon=epsilon or None,
+            epsilon=epsilon,
             delta=delta,
             options=values,
             jobs=jobs,

@@ -20,8 +20,8 @@ import numpy as np
 import polars as pl
 from scipy.special import betainc
 
-from adaprivate.check import Array, Floats, Integers
-from adaprivate.data.logs import Columns
+from adaprivate.check import Array, Floats, Integers, did_you_mean
+from adaprivate.data.logs import REWARDS, TIMES, Columns, usual_name
 from adaprivate.data.sources import Source
 
 EXAMPLES = 5
@@ -29,6 +29,10 @@ EXAMPLES = 5
 FALSE_ALARM = 1e-3
 """The chance that right propensities that never change (without any: uniform choice) are called wrong, over all actions."""
 EARLIER = "is earlier than in the row before"
+ABOVE = "is above 1"
+UNEVEN = "is not chosen evenly: replay, which takes choice for uniform where the log has no propensities, is biased"
+RARE = 100
+"""An action with a name like another's that has so many times its rows, and more, is perhaps misspelt."""
 MOST_PEOPLE = 1 << 16
 """So many people are counted exactly; of more, about how many there are."""
 _REGISTERS = 14
@@ -95,6 +99,13 @@ class _Faults:
             room = EXAMPLES - len(places)
             places = places + [self.source.place(start + row) for row in rows[:room].tolist()]
             self.found[column, wrong] = (count + len(rows), places)
+
+    def rename_percentages(self, column: str | None, largest: float, rows: int) -> None:
+        """Say of propensities above 1 that they look like percentages, where they do."""
+        count, places = self.found.get((column, ABOVE), (0, []))
+        if 2 * count > rows and largest <= 100:
+            del self.found[column, ABOVE]
+            self.found[column, f"{ABOVE}: these look like percentages, so divide by 100"] = (count, places)
 
     def listed(self) -> list[Finding]:
         return [Finding(column, wrong, n, tuple(places)) for (column, wrong), (n, places) in self.found.items()]
@@ -202,7 +213,9 @@ def inspect(
     found, faults, people = Inspection(len(source)), _Faults(source), _People()
     there = {word: name for word, name in columns.single.items() if name in source.schema}
     for name in (name for word, name in columns.single.items() if word not in there):
-        found.findings.append(Finding(name, "is not a column of the log", 1))
+        found.findings.append(
+            Finding(name, f"is not a column of the log.{did_you_mean(name, source.columns)}".rstrip("."), 1)
+        )
     if not len(source):
         found.findings.append(Finding(None, "the log holds no rows", 1))
         return found
@@ -213,7 +226,11 @@ def inspect(
     seen: list[Array] = []
     visits: list[tuple[Array, Array]] = []
     last: Any = None
-    kept = 0.0
+    kept = largest = 0.0
+    dated = thorough and bool(columns.user) and usual_name((columns.time or "", *TIMES), source.columns) is not None
+    telling = [
+        name for name, kind in source.schema.items() if not kind.is_nested() and name not in (columns.reward, *REWARDS)
+    ]
     for start, block in source.blocks(wanted, 0):
         counts = counts_of(block, columns) if "offered" in there or columns.offered is None else None
         if "reward" in there:
@@ -224,6 +241,7 @@ def inspect(
             right = known.filter((known > 0).fill_null(False))
             if len(right):
                 found.least_propensity = min(found.least_propensity or 1.0, float(right.min()))  # type: ignore[arg-type]
+                largest = max(largest, float(right.max()))  # type: ignore[arg-type]
         if "action" in there:
             _check_action(faults, block, source, columns, counts, start)
             _count_actions(chosen, block, columns, there.get("propensity"))
@@ -249,6 +267,7 @@ def inspect(
             if missing := block[name].null_count():
                 key = (name, "is missing: its field needs a 'missing' value")
                 faults.found[key] = (faults.found.get(key, (0, []))[0] + missing, [])
+    faults.rename_percentages(there.get("propensity"), largest, len(source))
     found.findings += [finding._replace(serious="needs a 'missing'" not in finding.wrong) for finding in faults.listed()]
     found.shares = _shares(chosen, offers, found.rows)
     found.people = people.count() if "user" in there else None
@@ -257,6 +276,11 @@ def inspect(
         found.findings += _repeated(source, there["id"], seen)
     if thorough and visits:
         found.findings += _visits(visits)
+    if dated:
+        rows = [block.hash_rows(seed=1).to_numpy() for _, block in source.blocks(telling)]
+        found.findings += [twice._replace(serious=False) for twice in _repeated(source, None, rows, TWICE)]
+    if "action" in there and not by_number(source, columns):
+        found.findings += misspelt(found.shares, there["action"])
     if found.shares and not faults.found.get((there.get("propensity"), "is missing")):
         found.findings += share_findings(found, there.get("propensity"), there["action"])
     return found
@@ -284,7 +308,7 @@ def _check_propensity(faults: _Faults, values: pl.Series, known: pl.Series, star
     faults.add(values.name, "is missing", absent, start)
     faults.add(values.name, "is not a number", known.is_null() & ~absent, start)
     faults.add(values.name, "is not above 0", (known <= 0) & ~absent, start)
-    faults.add(values.name, "is above 1", (known > 1) & ~absent, start)
+    faults.add(values.name, ABOVE, (known > 1) & ~absent, start)
 
 
 def _check_action(
@@ -387,14 +411,32 @@ def _shares(chosen: dict[Any, list[float]], offers: Counter[Any], rows: int) -> 
     }
 
 
-def _repeated(source: Source, name: str, seen: list[Array]) -> list[Finding]:
+def misspelt(shares: dict[Any, Share], action: str) -> list[Finding]:
+    """Names of actions that are rare, and all but those of actions that are not. Numbers in them are not misspelt."""
+    names = {str(name): share.rows for name, share in shares.items()}
+    found = []
+    for name, rows in names.items():
+        digits = [letter for letter in name if letter.isdigit()]
+        often = [
+            other for other, count in names.items() if count >= RARE * rows and digits == [c for c in other if c.isdigit()]
+        ]
+        if question := did_you_mean(name, often):
+            words = f"is {name!r} in only {rows:,} row{'s' * (rows > 1)}.{question}"
+            found.append(Finding(action, words, rows, serious=False))
+    return found
+
+
+TWICE = "all columns but the reward are as in an earlier row: the same person, at the same time, twice"
+
+
+def _repeated(source: Source, name: str | None, seen: list[Array], words: str = "has come before") -> list[Finding]:
     every = np.concatenate(seen)
     ordered = np.argsort(every, kind="stable")
     again = ordered[1:][every[ordered[1:]] == every[ordered[:-1]]]
     if not len(again):
         return []
     places = tuple(source.place(row) for row in np.sort(again)[:EXAMPLES].tolist())
-    return [Finding(name, "has come before", len(again), places)]
+    return [Finding(name, words, len(again), places)]
 
 
 def _visits(visits: list[tuple[Array, Array]]) -> list[Finding]:
@@ -449,8 +491,7 @@ def uniform_findings(found: Inspection, action: str) -> list[Finding]:
     low, high = uniform_chance(found)
     if min(low, high) >= FALSE_ALARM / 2:
         return []
-    words = "is not chosen evenly: replay, which takes choice for uniform where the log has no propensities, is biased"
-    return [Finding(action, words, found.rows, serious=False)]
+    return [Finding(action, UNEVEN, found.rows, serious=False)]
 
 
 def uniform_chance(found: Inspection) -> tuple[float, float]:

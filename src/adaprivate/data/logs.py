@@ -11,17 +11,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import polars as pl
 
-from adaprivate.check import Array, Floats, InputError, Integers
+from adaprivate.check import Array, Floats, InputError, Integers, did_you_mean
 from adaprivate.data.reading import Column, File, checked, fault
 from adaprivate.data.sources import Source, source_of, table_of
 
 OPEN_BANDIT = {"item_id", "position", "click", "propensity_score"}
+ACTIONS, REWARDS, PROPENSITIES = ("action", "item_id"), ("reward", "click"), ("propensity", "propensity_score")
+"""The usual names of what was chosen, what it earned and how likely it was: the first that is there is taken."""
 USERS = ("user", "user_id")
 """The usual names of a column that says whose a decision was."""
+TIMES = ("time", "timestamp", "date", "datetime")
+"""The usual names of a column that says when it was. Rows are put in order only by one that is named."""
 IDS = ("decision_id", "event_id", "id")
 """The usual names of a column that names each decision."""
 PRIVATE = "..."
@@ -63,7 +68,25 @@ class Log:
 
 def is_log(columns: Sequence[str]) -> bool:
     """Whether these columns are a log by their names alone."""
-    return set(columns) >= OPEN_BANDIT or {"action", "reward"} <= set(columns)
+    return usual_name(ACTIONS, columns) is not None and usual_name(REWARDS, columns) is not None
+
+
+def usual_name(usual: Sequence[str], columns: Sequence[str], taken: Sequence[str | None] = ()) -> str | None:
+    """The first of these names that is one of the columns, and not taken for something else."""
+    return next((name for name in usual if name in columns and name not in taken), None)
+
+
+MOST_NAMED = 40
+
+
+def no_column(
+    file: File | Path, name: str, columns: Sequence[str], otherwise: str = "", names: Sequence[str] = ()
+) -> NoReturn:
+    """Raise one line: which column is not there (nor are its other ``names``), which are, and which was perhaps meant."""
+    more = f" and {len(columns) - MOST_NAMED:,} more" if len(columns) > MOST_NAMED else ""
+    there = ", ".join(columns[:MOST_NAMED])
+    question = next(filter(None, (did_you_mean(one, columns) for one in (name, *names))), "")
+    raise InputError(f"Expected {file} to have a column {name}{otherwise}; it has {there}{more}.{question}")
 
 
 def opened(source: str | Path | pl.DataFrame, name: str) -> tuple[File, pl.DataFrame]:
@@ -124,14 +147,15 @@ def columns_of(
     if set(names) >= OPEN_BANDIT:
         usual |= {"action": "item_id", "reward": "click", "propensity": "propensity_score", "position": "position"}
         usual |= {"time": "timestamp"} if "timestamp" in names else {}
-    action, reward = action or usual.get("action", "action"), reward or usual.get("reward", "reward")
+    action = action or usual.get("action") or usual_name(ACTIONS, names, (reward, propensity, user)) or ACTIONS[0]
+    reward = reward or usual.get("reward") or usual_name(REWARDS, names, (action, propensity, user)) or REWARDS[0]
     if propensity is None:
-        propensity = usual.get("propensity", "propensity" if "propensity" in names else None)
+        propensity = usual.get("propensity") or usual_name(PROPENSITIES, names, (action, reward, user))
     taken = (action, reward, propensity)
     if user is None:
-        user = usual.get("user") or next((name for name in USERS if name in names and name not in taken), None)
+        user = usual.get("user") or usual_name(USERS, names, taken)
     if id is None:
-        id = usual.get("id") or next((name for name in IDS if name in names and name not in (*taken, user)), None)
+        id = usual.get("id") or usual_name(IDS, names, (*taken, user))
     if user and user in taken:
         raise InputError(f"Expected user={user!r} not to be the action, the reward or the propensity.")
     offered = usual.get("offered")
@@ -159,9 +183,12 @@ def expect_columns(source: Source, columns: Columns) -> None:
     """Raise unless the log has these columns, and rows."""
     if len(source) == 0:
         fault(source.file, 2, source.columns[0] if source.columns else None, "", "to be there: the log holds no rows")
-    for name in columns.single.values():
+    for word, name in columns.single.items():
         if name not in source.schema:
-            fault(source.file, 1, name, source.columns[:8], "to name this column")
+            usual = {"action": ACTIONS, "reward": REWARDS}.get(word)
+            if usual is None or name != usual[0]:
+                no_column(source.file, name, source.columns)
+            no_column(source.file, name, source.columns, f" or {usual[1]}, or another that {word}= (--{word}) names", usual)
 
 
 def log(
@@ -267,7 +294,7 @@ def named_columns(source: Source, wanted: Sequence[str], taken: Sequence[str | N
         if beginning in taken:
             raise InputError(f"Expected context={beginning!r} not to be the action, the reward or the propensity.")
         if not matching:
-            fault(source.file, 1, beginning, source.columns[:8], "to name this column, or columns that begin so")
+            no_column(source.file, beginning, source.columns, " or columns that begin so")
         found += [name for name in matching if name not in found]
     return found
 
@@ -296,9 +323,9 @@ def candidate_columns(source: Source, beginning: str) -> tuple[tuple[str, ...], 
     pattern = re.compile(re.escape(beginning) + r"_?(\d+)_(\d+)")
     places = {(int(m[1]), int(m[2])): m[0] for name in source.columns if (m := pattern.fullmatch(name))}
     if not places:
-        fault(source.file, 1, f"{beginning}_0_0", source.columns[:8], "to name the candidates' features")
+        no_column(source.file, f"{beginning}_0_0", source.columns, ", feature 0 of candidate 0, and others like it")
     count, d = (1 + max(place[axis] for place in places) for axis in (0, 1))
     missing = [place for place in np.ndindex(count, d) if place not in places]
     if missing:
-        fault(source.file, 1, "{}_{}_{}".format(beginning, *missing[0]), source.columns[:8], "to name this column")
+        no_column(source.file, "{}_{}_{}".format(beginning, *missing[0]), source.columns)
     return tuple(tuple(places[k, j] for j in range(d)) for k in range(count))

@@ -13,12 +13,20 @@ import numpy as np
 import polars as pl
 
 from adaprivate.check import Floats, InputError, Integers
-from adaprivate.data.logs import OPEN_BANDIT, USERS, candidate_columns, context_of, named_columns
+from adaprivate.data.drafting import LogFeatures, draft
+from adaprivate.data.logs import (
+    ACTIONS,
+    REWARDS,
+    USERS,
+    candidate_columns,
+    context_of,
+    named_columns,
+    no_column,
+    usual_name,
+)
 from adaprivate.data.reading import File, fault
-from adaprivate.data.sources import in_memory
+from adaprivate.data.sources import LARGE, in_memory
 
-REWARDS = ("reward", "click")
-"""Columns of these names are never read, whatever they are asked for as."""
 LOOKED_AT = 1_000
 """The features of so many rows say what is offered."""
 MOST_NUMBERS = 4_000_000
@@ -63,16 +71,16 @@ def offers(
     table, of = _lazy(file)
     names = table.collect_schema().names()
     if action is None:
-        action = "item_id" if set(names) >= OPEN_BANDIT - {"click"} else "action"
+        action = usual_name(ACTIONS, names, (user,)) or ACTIONS[0]
     if user is None:
-        user = next((name for name in USERS if name in names), None)
+        user = usual_name(USERS, names, (action,))
     for name in (action, *features, *filter(None, (user, candidates))):
         if name in REWARDS:
             raise InputError(f"Expected {name!r} not to be asked for: rewards are not read.")
     wanted = [name for name in (action if candidates is None else None, user) if name]
     for name in wanted:
         if name not in names:
-            fault(file, 1, name, names[:8], "to name this column")
+            no_column(file, name, names)
     empty = in_memory(file, pl.DataFrame({name: [] for name in names}), of)
     places = () if candidates is None else candidate_columns(empty, candidates)
     offered = [name for own in places for name in own]
@@ -80,10 +88,10 @@ def offers(
     public = _collected(file, table.select(wanted or offered[:1] or names[:0]))
     if len(public) == 0:
         fault(file, 2, names[0] if names else None, "", "to be there: the log holds no rows")
-    first = _collected(file, table.select(context or offered).head(LOOKED_AT))
-    first = first.select(_numeric(first[name]) for name in first.columns)
     visits = None if user is None else public[user].value_counts()["count"].cast(pl.Int64).to_numpy()
     if candidates is not None:
+        first = _collected(file, table.select(offered).head(LOOKED_AT))
+        first = first.select(_numeric(first[name]) for name in first.columns)
         values, _ = context_of(file, first, offered, of)
         return Offers(len(public), _scaled(values.reshape(len(first), len(places), -1)), False, visits)
     count = public[action].n_unique()
@@ -91,12 +99,12 @@ def offers(
         fault(file, None, action, count, "different actions, two or more")
     if not context:
         return Offers(len(public), np.eye(count)[None], True, visits)
-    values = np.hstack([context_of(file, first, context, of)[0], np.ones((len(first), 1))])
-    values = values[: max(2, MOST_NUMBERS // (count * count * values.shape[1]))]
-    blocks = np.zeros((len(values), count, count * values.shape[1]))
-    for k in range(count):
-        blocks[:, k, k * values.shape[1] : (k + 1) * values.shape[1]] = values
-    return Offers(len(public), _scaled(blocks), False, visits)
+    known = _typed(file, _collected(file, table.select(context)))
+    drafted = LogFeatures.from_dict(draft(in_memory(file, known, of), context, None, (), count))  # as evaluate drafts them
+    coordinates = drafted.contexts(known.head(LOOKED_AT))
+    coordinates = coordinates[: max(2, MOST_NUMBERS // (count * drafted.featuriser.dimension))]
+    items = np.broadcast_to(np.arange(count), (len(coordinates), count))
+    return Offers(len(public), drafted.featuriser.build_many(coordinates, items), False, visits)
 
 
 def _lazy(file: File) -> tuple[pl.LazyFrame, str]:
@@ -110,6 +118,13 @@ def _collected(file: File, table: pl.LazyFrame) -> pl.DataFrame:
         return table.collect()
     except (pl.exceptions.PolarsError, OSError) as error:
         raise InputError(f"Expected {file} to be a whole table: {str(error).splitlines()[0]}.") from None
+
+
+def _typed(file: File, public: pl.DataFrame) -> pl.DataFrame:
+    """Public columns with the types that a log has that is read whole; those of a large file of text stay text."""
+    if file.suffix == ".parquet" or file.path.stat().st_size > LARGE:
+        return public
+    return pl.read_csv(public.write_csv().encode(), infer_schema_length=None)
 
 
 def _numeric(values: pl.Series) -> pl.Series:

@@ -60,7 +60,9 @@ def _carried(rewards: float) -> str:
 
 def evaluation_notes(rows: Sequence[dict[str, Any]]) -> list[str]:
     """What each policy promises, and what to keep in mind about its estimate."""
-    notes = list(dict.fromkeys(f"{row['policy']}: {row['guarantee']}{_conditions(row)}" for row in rows))
+    loud = [doubt for doubt in rows[0]["log_doubts"] if "CONTRADICT" in doubt]
+    notes = [*loud]
+    notes += list(dict.fromkeys(f"{row['policy']}: {row['guarantee']}{_conditions(row)}" for row in rows))
     notes.append(COMPOSITION)
     notes += dict.fromkeys(
         f"{row['policy']} learned from {row['people']:,} people, of whose visits {row['visits_counted']:,} counted and "
@@ -74,10 +76,27 @@ def evaluation_notes(rows: Sequence[dict[str, Any]]) -> list[str]:
             "too short; this one is for rare events (docs/logs.md) and covers at least as often as it says."
         )
     notes += dict.fromkeys(f"{row['estimator']}: {row['assumes']}" for row in rows if row["assumes"] is not None)
-    notes += rows[0]["log_doubts"]
+    notes += _learned_from(rows)
+    notes += [doubt for doubt in rows[0]["log_doubts"] if doubt not in loud]
     if not rows[0]["released"]:
         notes.append("Computed from raw rewards, for those who may see the log; --release-epsilon makes it fit to publish.")
     return notes
+
+
+def _learned_from(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Why estimators differ: what a policy had learned from when it was judged."""
+    replayed = dict.fromkeys(
+        f"{row['policy']} learned as it went, from {row['rows']:,} rows" for row in rows if row["estimator"] == "replay"
+    )
+    split = [row for row in rows if row["estimator"] != "replay"]
+    if not (replayed and split):
+        return []
+    names = ", ".join(dict.fromkeys(row["estimator"] for row in split))
+    first = rows[0]["log_rows"] - split[0]["rows"]
+    return [
+        f"replay is of a policy that learns ({'; '.join(replayed)}); {names} of what it has learned from the first "
+        f"{first:,} rows, on the other {split[0]['rows']:,}: they answer two questions."
+    ]
 
 
 def _conditions(row: dict[str, Any]) -> str:

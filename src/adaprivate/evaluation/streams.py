@@ -27,6 +27,7 @@ from adaprivate.check import Array, Floats, InputError, Integers
 from adaprivate.data.drafting import LogFeatures, described, draft, numeric_columns
 from adaprivate.data.inspecting import (
     EARLIER,
+    UNEVEN,
     Finding,
     Inspection,
     by_number,
@@ -44,6 +45,8 @@ from adaprivate.data.reading import File, fault
 from adaprivate.data.sources import Source, source_of
 from adaprivate.evaluation.decisions import Built, Decisions, Given, Offers
 from adaprivate.features import Clipping, Featuriser
+
+CONTRADICTED = "The log's propensities CONTRADICT how often its actions were chosen"
 
 
 @dataclass
@@ -117,7 +120,10 @@ class LogStream:
     def notes(self) -> list[str]:
         """What a look at the log found that does not keep it from being used, and how features came about."""
         found = [finding for finding in self.look.findings if not finding.places and finding.column is not None]
-        notes = [f"{finding.column} {finding.wrong}." for finding in found if self.columns.propensity]
+        found = [finding for finding in found if finding.wrong != UNEVEN]  # which replay says itself
+        wrong = "; ".join(f"{finding.column} {finding.wrong}" for finding in found if finding.serious)
+        notes = [f"{CONTRADICTED}, so values that rest on them are biased: {wrong}."] if wrong else []
+        notes += [f"{finding.column} {finding.wrong}".rstrip("?.") + "." for finding in found if not finding.serious]
         if (worry := self.clipping.warning()) is not None:
             notes.append(worry)
         if self.drafted and self.features is not None:
@@ -126,6 +132,12 @@ class LogStream:
                 f"Features were drafted from the log (context: {names}); adaprivate data describe prints the draft, "
                 "--featuriser takes a description of yours."
             )
+            kinds = [field for field in self.features.featuriser.to_dict()["context"] if field["kind"] == "hashed"]  # type: ignore[attr-defined]
+            notes += [
+                f"{field['name']} has many values and is hashed into {field['buckets']} buckets: of a time or a person "
+                "little can be learned so; leave it out, or describe it."
+                for field in kinds
+            ]
         return notes
 
     @property

@@ -49,9 +49,10 @@ def plan(
     counted_visits: int = 10,
     from_log: str | Path | None = None,
     action: str | None = None,
-    features: Sequence[str] = (),
+    context: Sequence[str] = (),
     candidate_columns: str | None = None,
     user: str | None = None,
+    features: Sequence[str] = (),
 ) -> Prospect:
     """What each epsilon is predicted to cost, which to take and what to run, before anyone's data is touched.
 
@@ -64,14 +65,15 @@ def plan(
     delta: the probability of exceeding epsilon.
 
     from_log: a CSV or parquet file, one decision a row, from which rounds, candidates, dimension and people are taken. Its
-    rewards are never read. action, features, candidate_columns (how columns x_k_j begin) and user name its columns.
+    rewards are never read. action, context (or features), candidate_columns (how columns x_k_j begin) and user name its
+    columns; features are made of a context as ap.evaluate makes them.
     """
     log, counts = None, None
     if from_log is not None:
         with extras.needed():
             from adaprivate.data.offers import offers
 
-        log = offers(from_log, action=action, features=features, candidates=candidate_columns, user=user)
+        log = offers(from_log, action=action, features=[*context, *features], candidates=candidate_columns, user=user)
         for name, value in (("arms", arms), ("dimension", dimension), ("candidates", candidates), ("items", items)):
             check.expect(value is None, name, value, "not to be given with a log, which says it")
         if log.arms:

@@ -146,6 +146,16 @@ class Prospect:
         if task.design is None and not world.arms and world.dimension >= 4:
             fewer = dataclasses.replace(world, dimension=world.dimension // 2)
             others["half the dimensions, that say as much"] = dataclasses.replace(task, world=fewer)
+        if not world.fixed and task.design is None:
+            if math.isfinite(world.items):
+                others["candidates that never come again"] = dataclasses.replace(
+                    task, world=dataclasses.replace(world, items=math.inf)
+                )
+            else:
+                again = 2.0 * world.candidates
+                others[f"candidates that come again (--items {again:.0f})"] = dataclasses.replace(
+                    task, world=dataclasses.replace(world, items=again)
+                )
         if task.people:
             others["single rewards protected, not people"] = dataclasses.replace(task, people=0)
         elif not world.fixed:

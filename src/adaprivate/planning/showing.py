@@ -39,10 +39,10 @@ def _channel(row: dict[str, Any]) -> tuple[str, str]:
     """How rewards leave, and in which batches, in words."""
     if row["channel"] == "flip":
         return "flip", "each at once"
-    first = f", {row['flips_first']:,} flips first" if row["flips_first"] else ""
+    first = f" †{row['flips_first']:,}" if row["flips_first"] else ""
     if row["channel"] == "items":
         return "items" + first, f"blocks of {row['batch_size']}"
-    return "gaussian" + first, f"{row['batch_size']}, x 1.1"
+    return "gaussian" + first, f"{row['batch_size']}, growing"
 
 
 def assumed(plan: Prospect) -> str:
@@ -59,6 +59,8 @@ def assumed(plan: Prospect) -> str:
     people = f" by {task.people:,} people" if task.people else ""
     log = f" From public columns of {plan.source}; no reward was read." if plan.source else ""
     known = "" if plan.rates_known else " (--base-rate says otherwise)"
+    if plan.source and not plan.rates_known:
+        known = " - A GUESS, as the log's rewards are not read: say --base-rate, on which all of this rests -"
     return (
         f"{what}, {task.rounds:,} rounds{people}.{log} Assumed: random play earns {world.base_rate:.3g}{known}, "
         f"the best candidate on offer {world.best:.3g} on average (--best changes it)."
@@ -117,11 +119,17 @@ def advice(plan: Prospect) -> list[str]:
     place = "the largest asked for" + (", though below it" if below else "")
     if knee is not None and not below:
         place = "the least asked for that is not below it"
-    lines = [f"{why} Take epsilon {row['epsilon']:g}, {place}: {OURS}, {plan.unit} level, {_channel(row)[0]}. To run it:"]
+    lines = [
+        f"{why} Take epsilon {row['epsilon']:g}, {place}: {OURS}, {plan.unit} level, channel {row['channel']}. To run it:"
+    ]
     lines += ["  " + line for line in commands(plan)]
     lines.append("It finds channel and batches by itself, from the first candidates it is offered.")
     if plan.rates_known:
         lines[-1] += " Where only clicks are reported, add missing=0.0."
+    rows = plan.rows
+    lines.append("< the one to take. Batches: a growing one is a tenth longer than the one before.")
+    if any(row["flips_first"] for row in rows):
+        lines[-1] += " †n: n rewards go out as flipped bits before the channel begins."
     lines.append("What would change the answer (learned share at that epsilon):")
     for change in plan.changes:
         lines.append(

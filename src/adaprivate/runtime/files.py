@@ -116,12 +116,18 @@ class Lease:
 
     def _refusal(self) -> check.InputError:
         note = _read(self.file)
-        who = f"{note.get('by', 'somebody')} (process {note.get('process')} on {note.get('machine')}, {note.get('at')})"
+        gone = note.get("machine") == socket.gethostname() and _started(note.get("process")) not in (
+            "",
+            note.get("started"),
+        )
+        alive = ", which no longer runs" if gone else ""
+        process = f"process {note.get('process')} on {note.get('machine')}{alive}, {note.get('at')}"
+        who = f"{note.get('by', 'somebody')} ({process})"
         did = "and has drawn noise since" if note.get("drew") else "and has drawn no noise yet"
         return check.InputError(
             f"Expected {str(self.path)!r} to be continued once: {who} goes on from it, {did}. A batch released twice is "
             "paid for twice. Let that one save again, and load what it saved. If it is gone: where nobody saw what it "
-            f"released, remove {self.file.name!r}; else start a new policy, with a budget of its own."
+            f"released, remove {str(self.file)!r}; else start a new policy, with a budget of its own."
         )
 
     def drop(self) -> None:

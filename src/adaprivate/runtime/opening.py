@@ -36,6 +36,7 @@ def policy(
         "propensities": propensities,
         "reward_range": reward_range,
     }
+    check.known(options, [*policies.options(name), *given], name)
     if options.get("dimension") is not None or policies.settings_class(name).fixed_arms:
         return Policy(policies.settings(name, options), **given)
     for shaped, axes in (("catalogue", 2), ("theta_0", 1)):

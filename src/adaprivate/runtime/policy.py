@@ -37,6 +37,7 @@ from adaprivate.runtime.learner import LONGEST, Learner, within_reach
 from adaprivate.runtime.showing import Shown, log
 
 UNIT_RANGE = (0.0, 1.0)
+OTHERWISE = ", or the policy to be made with reward_range=(least, greatest)"
 
 
 class Policy(Kept, Shown):
@@ -287,7 +288,8 @@ class Policy(Kept, Shown):
     def learn(self, decision: Decision | str, reward: float | bool | None) -> None:
         """Tell the reward of an open decision, or of its token: within ``reward_range``, or a bool where that is 0 to 1.
 
-        ``None`` when there is none to come: the round then counts as ``policy.settings.missing``. Nothing is counted or
+        ``None`` when there is none to come: the round then counts as ``policy.settings.missing``, and a reward that comes
+        after all is refused as repeated. Nothing is counted or
         released by telling it: that happens with the next decision, or by :meth:`advance`.
         """
         if reward is None:
@@ -295,7 +297,7 @@ class Policy(Kept, Shown):
         elif self.reward_range != UNIT_RANGE:
             value = check.scaled_reward(reward, self.reward_range)
         else:
-            value = reward if type(reward) is float and 0.0 <= reward <= 1.0 else check.reward(reward)
+            value = reward if type(reward) is float and 0.0 <= reward <= 1.0 else check.reward(reward, OTHERWISE)
         life, number = life_and_round(decision, self._origin)
         with self._lock:
             self._expect_alone()
@@ -307,7 +309,10 @@ class Policy(Kept, Shown):
                 text = f"Expected decision.round={number} to be the one made since: its own was lost in a restart."
                 raise RewardRefusedError("lost", text)
             if entry.reward is not None:
-                raise RewardRefusedError("repeated", f"Expected decision.round={number} to be learned once.")
+                text = (
+                    f"Expected decision.round={number} to be learned once: a reward, or None where none comes, settles it."
+                )
+                raise RewardRefusedError("repeated", text)
             # what stands in for a reward is public, and no client's bit: it is told like any other when it is counted
             entry.reward = self._missing if reward is None else self._engine.arrived(value)
 
@@ -315,7 +320,8 @@ class Policy(Kept, Shown):
         if not self._open:
             return "none is"
         rounds = f"round {self.round} is" if len(self._open) == 1 else f"rounds {self.round} to {self.decided - 1} are"
-        return f"{rounds} (reward_window={self.reward_window})"
+        threads = "" if self.reward_window or self._arms is not None else ", and several threads at once need more"
+        return f"{rounds} (reward_window={self.reward_window}{threads})"
 
     def observe(self, features: object, reward: float | bool | None, *, user: object = None) -> None:
         """Learn the reward of a decision that someone else made, from the features of what was chosen.

@@ -21,6 +21,7 @@ from urllib.parse import parse_qs
 import orjson
 from fastapi import Depends
 from fastapi.routing import APIRoute
+from pydantic import ValidationError
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.types import Receive, Scope, Send
 
@@ -166,7 +167,11 @@ async def _validated(model: type[Request], visit: Visit, receive: Receive, most:
 
 def _read(model: type[Request], content: bytes) -> Request:
     """The body, if it is one of these; a name that comes twice, of which only the last would count, is refused."""
-    body = model.model_validate_json(content)
+    try:
+        body = model.model_validate_json(content)
+    except ValidationError as error:
+        kind, detail, field = problems.of_validation(error, model.model_fields)
+        raise Refusal(kind, detail, **({"field": field} if field else {})) from None
     names = body.names
     if names != content.count(b":") and names != len(_NAME.findall(content)):  # both count parts of some texts, too
         place = problems.repeated(content)

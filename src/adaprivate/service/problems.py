@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from adaprivate.check import InputError
+from adaprivate.check import InputError, did_you_mean
 from adaprivate.service.faults import STATUSES, Fault
 
 MEDIA_TYPE = b"application/problem+json"
@@ -105,8 +105,11 @@ def joined(prefix: str, field: str | None) -> str | None:
     return prefix + field if field.startswith("[") else f"{prefix}.{field}"
 
 
-def of_validation(error: ValidationError) -> tuple[str, str, str | None]:
-    """Kind, sentence and field of the first thing that pydantic found wrong; the input itself is not looked at."""
+def of_validation(error: ValidationError, fields: Iterable[str] = ()) -> tuple[str, str, str | None]:
+    """Kind, sentence and field of the first thing that pydantic found wrong; the input itself is not looked at.
+
+    ``fields``: those of the body, one of which an unknown one perhaps was meant to be.
+    """
     found = _most_fitting(error.errors(include_url=False, include_input=False, include_context=False))
     first = found[0]
     if first["type"] == "json_invalid":
@@ -115,7 +118,9 @@ def of_validation(error: ValidationError) -> tuple[str, str, str | None]:
     place = path(first["loc"])
     name = place or "the body"
     if first["type"] == "extra_forbidden":
-        return "invalid", f"Expected no field {name}: nothing of that name is known here.", place
+        question = did_you_mean(name, fields).strip()
+        perhaps = f" ({question[0].lower()}{question[1:]})" if question else ""
+        return "invalid", f"Expected no field {name}{perhaps}: nothing of that name is known here.", place
     if first["type"] == "missing":
         return "invalid", f"Expected a field {name}.", place
     conditions = list(dict.fromkeys(_condition(one["msg"]) for one in found))
