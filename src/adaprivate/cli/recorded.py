@@ -44,7 +44,7 @@ def evaluate(
     log: Annotated[
         Path, typer.Argument(help="A CSV, parquet, JSON lines or dsjson file, one decision a row, of any size.")
     ],
-    policy: Annotated[list[str], typer.Option(help="A policy; may be given several times.")],
+    policy: Annotated[list[str], typer.Option(help="A policy of `adaprivate list policies`; may be given several times.")],
     estimator: Annotated[list[str], typer.Option(help="replay, ips, snips, dm or dr; or several.")] = ["replay"],  # noqa: B006
     epsilon: Annotated[
         list[float] | None, typer.Option(help="The policy's privacy loss (default: 1); may be given several times.")
