@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -25,21 +26,31 @@ from adaprivate.errors import InputError
 
 app = typer.Typer(
     name="adaprivate",
-    help="Differentially private bandits: accounting, mechanisms, policies, experiments.",
+    help="Differentially private bandits: learn from people's behaviour under a stated (epsilon, delta).",
+    epilog="To begin: adaprivate demo, or adaprivate list policies. Every command takes --help and --json, and exits with "
+    "0 on success, 1 on a failed check, 2 on bad input, which one line on stderr explains.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 data_app = typer.Typer(help="Recorded data: ratings, logs, labelled tables.", no_args_is_help=True)
-data_app.command("check")(check_data)
-data_app.command("describe")(describe_data)
-app.command("list")(list_)
-for command in (demo, calibrate, simulate, evaluate, plan, reproduce, report, audit):
-    app.command()(command)
-app.add_typer(data_app, name="data")
 SERVICE = "The decision service"
+
+
+def _add(to: typer.Typer, name: str, function: Callable[..., None], panel: str | None = None) -> None:
+    """Add a command whose paragraphs are broken where the terminal ends, not where their source does."""
+    said = [" ".join(part.split()) for part in (function.__doc__ or "").split("\n\n")]
+    to.command(name, help="\n\n".join(said), rich_help_panel=panel)(function)
+
+
+_add(data_app, "check", check_data)
+_add(data_app, "describe", describe_data)
+_add(app, "list", list_)
+for command in (demo, calibrate, simulate, evaluate, plan, reproduce, report, audit):
+    _add(app, command.__name__, command)
+app.add_typer(data_app, name="data")
 for of_service in (serve, log, health, migrate, backup, restore, resume, export):
-    app.command(rich_help_panel=SERVICE)(of_service)
-app.command("import", rich_help_panel=SERVICE)(import_)
+    _add(app, of_service.__name__, of_service, SERVICE)
+_add(app, "import", import_, SERVICE)
 app.add_typer(keys_app, name="keys", rich_help_panel=SERVICE)
 
 

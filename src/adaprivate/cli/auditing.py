@@ -28,7 +28,7 @@ class Neighbour(enum.StrEnum):
 
 
 def audit(
-    policy: Annotated[str | None, typer.Option(help="The policy to attack.")] = None,
+    policy: Annotated[str | None, typer.Option(help="The policy to attack: one of `adaprivate list policies`.")] = None,
     epsilon: Annotated[float | None, typer.Option(help="The privacy loss that it is to claim (default: 1).")] = None,
     delta: Annotated[float, typer.Option(help="The probability of exceeding it.")] = 1e-5,
     trials: Annotated[

@@ -24,7 +24,7 @@ class Kind(enum.StrEnum):
 
 
 def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], json: Json = False) -> None:
-    """List what the package offers."""
+    """List what the package offers, a line each; policies with whom they protect, by what, and whether with exact noise."""
     from adaprivate import report
 
     entries: list[dict[str, Any]]

@@ -48,7 +48,7 @@ def evaluate(
     log: Annotated[
         Path, typer.Argument(help="A CSV, parquet, JSON lines or dsjson file, one decision a row, of any size.")
     ],
-    policy: Annotated[list[str], typer.Option(help="A policy; may be given several times.")],
+    policy: Annotated[list[str], typer.Option(help="A policy of `adaprivate list policies`; may be given several times.")],
     estimator: Annotated[list[str], typer.Option(help="replay, ips, snips, dm or dr; or several.")] = ["replay"],  # noqa: B006
     further: Further = None,
     epsilon: Annotated[

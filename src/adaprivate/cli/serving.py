@@ -59,7 +59,7 @@ def serve(
     require_keys: Annotated[bool, typer.Option("--require-keys", help="Ask for API keys on this machine too.")] = False,
     json: Json = False,
 ) -> None:
-    """Decide over HTTP: take asks, give decisions, take rewards, release each batch of them once.
+    """Decide over HTTP: decisions asked for, rewards told, each batch of them released once.
 
     The tables are made, or brought up to date, first. The dashboard is at /, the reference at /docs.
     """

@@ -10,17 +10,22 @@ from adaprivate.cli.terminal import Further, Json, parsed, print_json, progress,
 
 
 def simulate(
-    policy: Annotated[list[str], typer.Option(help="A policy; may be given several times.")],
-    environment: Annotated[str, typer.Option(help="Where rewards come from.")] = "synthetic",
+    policy: Annotated[list[str], typer.Option(help="A policy of `adaprivate list policies`; may be given several times.")],
+    environment: Annotated[
+        str, typer.Option(help="Where rewards come from: one of `adaprivate list environments`.")
+    ] = "synthetic",
     epsilon: Annotated[
         list[float] | None,
-        typer.Option(help="The privacy loss (default: 1); several may follow, or be given again."),
+        typer.Option(help="The privacy loss, smaller is more private (default: 1); several may follow, or be given again."),
     ] = None,
     further: Further = None,
-    delta: Annotated[float, typer.Option(help="The probability of exceeding it.")] = 1e-5,
+    delta: Annotated[float, typer.Option(help="The probability with which that may be exceeded.")] = 1e-5,
     rounds: Annotated[int, typer.Option(help="Rounds of each run.")] = 10_000,
     seeds: Annotated[int, typer.Option(help="Runs of each policy, on the same worlds.")] = 12,
-    option: Annotated[list[str] | None, typer.Option(help="key=value: a parameter of a policy or the environment.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="key=value: a setting of a policy or the environment, such as batch_size=500; may be repeated."),
+    ] = None,
     jobs: Annotated[int | None, typer.Option(help="Threads (default: all cores).")] = None,
     json: Json = False,
 ) -> None:
