@@ -364,6 +364,36 @@ def test_a_word_that_is_nearly_right_is_asked_for(arguments, question):
     is_a_mistake(*called(*arguments), question)
 
 
+def test_of_many_words_the_one_that_was_perhaps_meant_comes_first():
+    said = called("simulate", "--policy", "noise-awre")[2]
+    assert re.match(
+        r"adaprivate: Expected policy='noise-awre' to be one of \d+ names\. Did you mean noise-aware\? They are ", said
+    )
+
+
+def test_several_epsilons_may_follow_wherever_several_are_taken():
+    words = ("simulate", "--policy", "noise-aware", "--rounds", "50", "--seeds", "1", "--quiet")
+    found = [document(*words, *more) for more in (("--epsilon", ".5", "2"), ("--epsilon", ".5", "--epsilon", "2"))]
+    assert [[row["epsilon"] for row in one["rows"]] for one in found] == [[0.5, 2], [0.5, 2]]
+    is_a_mistake(*called(*words, "2"), "Expected 2 to follow an option, as in --epsilon 2.")
+
+
+def test_worlds_are_listed_with_their_options():
+    listed = {one["name"]: one["options"] for one in document("list", "environments")["environments"]}
+    assert {"arms", "base_rate", "people"} <= set(listed["synthetic"])
+    assert "base_rate" in called("list", "environments")[1]
+
+
+def test_a_plan_without_an_epsilon_is_of_the_usual_ones():
+    base = ("plan", "--dimension", "5", "--candidates", "3", "--rounds", "1000")
+    assert [row["epsilon"] for row in document(*base)["rows"]] == [0.1, 0.5, 1, 2, 5]
+    code, out, _ = called(*base, "--epsilon", "1", "5")
+    assert code == 0
+    assert "< the one to take" in out
+    assert "candidates that come again (--items 6)" in out
+    assert max(len(line) for line in out.splitlines() if "┃" in line or "│" in line) <= 120
+
+
 def test_a_word_that_is_nothing_like_any_is_not_guessed():
     assert "Did you mean" not in called("simulate", "--policy", "wish")[2]
 

@@ -92,9 +92,16 @@ for asked in (
         print(error)
 """
     done = plain(code, cwd=tmp_path)
-    assert done.stdout.splitlines() == ["Expected polars to be installed: pip install 'adaprivate[data]'."] * 3, done.stderr
+    said = f"Expected polars to be installed: {sys.executable} -m pip install -c constraints.txt -e '.[data]' in {ROOT}."
+    assert done.stdout.splitlines() == [said] * 3, done.stderr
 
 
 def test_a_package_of_no_extra_is_not_explained_away() -> None:
     with pytest.raises(ModuleNotFoundError, match="no_such_package"), extras.needed():
         import no_such_package  # noqa: F401
+
+
+def test_what_is_no_clone_is_told_of_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extras, "CLONE", tmp_path)
+    with pytest.raises(extras.NotInstalledError, match=r"pip install 'adaprivate\[data\]'\.$"), extras.needed():
+        raise ModuleNotFoundError(name="polars")

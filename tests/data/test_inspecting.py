@@ -223,3 +223,36 @@ def test_many_people_are_counted_about(monkeypatch):
     table = pl.DataFrame({"user": np.arange(200_000) % 150_000, "action": 0, "reward": 0.0})
     source = source_of(table)
     assert inspect(source, columns_of(source)).people == pytest.approx(150_000, rel=0.05)
+
+
+def told(table, **columns):
+    """What is worth knowing, and what is wrong, with how many rows."""
+    found = check_log(table, **columns)
+    return [[(one["column"], one["wrong"], one["rows"]) for one in found[kind]] for kind in ("remarks", "faults")]
+
+
+def test_rows_that_are_there_twice_are_worth_knowing():
+    table = sound().drop("id")
+    words = "all columns but the reward are as in an earlier row: the same person, at the same time, twice"
+    assert words not in str(told(table))
+    again = table[::10].with_columns(reward=1 - pl.col("reward"))  # whatever they earned
+    assert (None, words, 60) in told(pl.concat([table, again]))[0]
+    assert words not in str(told(pl.concat([table, again]).drop("time")))  # then people may just have come again
+
+
+def test_a_misspelt_action_is_worth_knowing():
+    names = ["football"] * 3_000 + ["tennis"] * 3_000 + ["footbal"] * 10
+    table = pl.DataFrame({"action": names, "reward": [0.0] * len(names)})
+    assert ("action", "is 'footbal' in only 10 rows. Did you mean football?", 10) in told(table)[0]
+    often = table.with_columns(action=pl.col("action").replace({"football": "page 11", "footbal": "page 12"}))
+    assert "only" not in str(told(often))  # a number is not misspelt
+
+
+def test_propensities_in_percent_are_called_so():
+    table = sound().with_columns(propensity=100 * pl.col("propensity"))
+    assert ("propensity", "is above 1: these look like percentages, so divide by 100", 600) in told(table)[1]
+    assert "percentages" not in str(told(broken()))
+
+
+def test_a_column_that_is_not_there_is_asked_for():
+    assert ("rewrd", "is not a column of the log. Did you mean reward?", 1) in told(sound(), reward="rewrd")[1]

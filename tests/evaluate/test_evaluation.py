@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import adaprivate as ap
 from adaprivate import policies, privacy
 from adaprivate.check import InputError
 from adaprivate.evaluation.decisions import Decisions
@@ -196,3 +197,23 @@ def test_decisions_of_a_log(tmp_path):
     pl.DataFrame({"item": ["blue"], "x": [0.1]}).write_parquet(items)
     with pytest.raises(InputError, match=r"actions=\['red'\] to be items"):
         read_log(path, items=items)
+
+
+def test_what_contradicts_a_log_comes_first_and_estimators_say_what_they_judge():
+    rng = np.random.default_rng(0)
+    n = 3_000
+    table = pl.DataFrame(
+        {
+            "timestamp": [f"at {t}" for t in range(n)],
+            "action": rng.integers(3, size=n),
+            "reward": (rng.random(n) < 0.2).astype(float),
+            "propensity": np.full(n, 1 / 6),
+        }
+    )
+    said = str(ap.evaluate(table, "random", ["replay", "snips"], context=["timestamp"]))
+    notes = said.partition("\u2518\n")[2]
+    assert notes.startswith("The log's propensities CONTRADICT how often its actions were chosen")
+    assert "learned from the first 1,500 rows, on the other 1,500" in " ".join(notes.split())
+    assert "timestamp has many values and is hashed into 16 buckets" in " ".join(notes.split())
+    right = table.with_columns(propensity=pl.lit(1 / 3))
+    assert "CONTRADICT" not in str(ap.evaluate(right, "random", "snips"))

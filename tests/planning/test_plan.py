@@ -12,6 +12,7 @@ import pytest
 import adaprivate as ap
 from adaprivate.check import InputError
 from adaprivate.data.offers import offers
+from adaprivate.evaluation.streams import logged as logged_as
 from adaprivate.planning import Prospect
 from adaprivate.planning.prospect import OCTAVES
 from adaprivate.service.bandit import BanditSpec
@@ -210,6 +211,7 @@ def test_rewards_cannot_be_asked_for(tmp_path):
         with pytest.raises(InputError, match="rewards are not read"):
             offers(path, **options)
     seen = offers(path, features=["h"])
+    assert seen.dimension == logged_as(path, context=["h"]).dimension  # features as evaluate makes them
     assert seen.dimension == 3 * 2
     with pytest.raises(InputError, match="columns that begin so; it has action, "):
         offers(path, features=["re"])
@@ -217,6 +219,15 @@ def test_rewards_cannot_be_asked_for(tmp_path):
         offers(path, action="wish")
     with pytest.raises(InputError, match=r"to be a file\.$"):
         offers(tmp_path / "nowhere.csv")
+
+
+def test_what_a_log_does_not_say_is_called_a_guess(tmp_path):
+    path = tmp_path / "log.csv"
+    logged().write_csv(path)
+    guessed = ap.plan(from_log=path, context=["h"], epsilon=1.0)
+    assert "A GUESS, as the log's rewards are not read: say --base-rate" in str(guessed)
+    assert "GUESS" not in str(ap.plan(from_log=path, features=["h"], base_rate=0.04, epsilon=1.0))
+    assert guessed.task.world.dimension == logged_as(path, context=["h"]).dimension
 
 
 def test_a_log_of_nothing_is_refused(tmp_path):

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pickle
+import re
 import shutil
 import signal
 import stat
@@ -164,11 +165,14 @@ def test_who_died_after_drawing_noise_is_followed_by_nobody(end, tmp_path):
     process = elsewhere(path, end)
     said, _ = process.communicate(timeout=120)
     assert (said, process.returncode) == ("loaded 2\n", -signal.SIGKILL if "killed" in end else 0)
-    drawn = rf"process {process.pid} on .* goes on from it, and has drawn noise since"
+    drawn = rf"process {process.pid} on .*, which no longer runs, .* goes on from it, and has drawn noise since"
     for forbidden in (lambda: adaprivate.load(path), policy.advance, lambda: policy.decide(np.eye(D))):
         with pytest.raises(InputError, match=drawn):
             forbidden()
     assert policy.version == 0
+    (lease,) = leases(tmp_path)
+    with pytest.raises(InputError, match=re.escape(f"remove {str(tmp_path.resolve() / lease)!r}")):
+        adaprivate.load(path)
 
 
 def leased(tmp_path, **changes):

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+import adaprivate as ap
 from adaprivate import policies
 from adaprivate.check import InputError
 from adaprivate.mechanisms.noise import EVENT_BITS
@@ -31,7 +32,7 @@ BAD_CANDIDATES = [
     [[10**400] + [0] * (D - 1)],
 ]
 BAD_REWARDS = [-1e-9, 1 + 1e-9, 2, -1, math.nan, math.inf, "1", "", [0.5], np.array([0.5, 0.5]), 1j, 10**400, -(10**400)]
-REFUSED = r"^Expected reward to be a number from 0 to 1, or a bool; it is private and not repeated here\.$"
+REFUSED = r"^Expected reward to be a number from 0 to 1, or a bool, or .*; it is private and not repeated here\.$"
 POLICIES = [{}, {"name": "linucb"}, {"secure": True}]
 
 
@@ -104,7 +105,7 @@ def test_a_decision_is_learned_once_and_only_the_open_one(kit, build):
     assert kit.everything(policy) == before
     policy.learn(second, 0.0)
     before = kit.everything(policy)
-    with pytest.raises(InputError, match=r"^Expected decision\.round=1 to be learned once\.$"):
+    with pytest.raises(InputError, match=r"^Expected decision\.round=1 to be learned once: a reward, or None"):
         policy.learn(second, 0.0)
     assert kit.everything(policy) == before
     policy.advance()
@@ -144,3 +145,25 @@ def test_only_the_policys_own_features_are_learned(kit, build):
         design = np.eye(D) + np.outer(x, x)
         root = policy.state.root if policy.source is not None else policy.state.learner.root
         np.testing.assert_allclose(root @ root.T, np.linalg.inv(design), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [("reward_windw", "reward_window"), ("sed", "seed"), ("propensites", "propensities"), ("reward_rnge", "reward_range")],
+)
+def test_arguments_of_every_policy_are_asked_for_too(wrong, right):
+    with pytest.raises(InputError, match=rf"option='{wrong}' .*Did you mean {right}\?"):
+        ap.policy("noise-aware", rounds=50, **{wrong: 1})
+
+
+def test_refusals_say_what_would_help():
+    policy = ap.policy("noise-aware", dimension=2, rounds=50, seed=0)
+    decision = policy.decide(np.eye(2))
+    with pytest.raises(InputError, match=r"reward_range=\(least, greatest\)"):
+        policy.learn(decision, 7)
+    policy.learn(decision, None)
+    with pytest.raises(InputError, match="a reward, or None where none comes, settles it"):
+        policy.learn(decision, 1)
+    policy.decide(np.eye(2))
+    with pytest.raises(InputError, match=r"\(reward_window=0, and several threads at once need more\)"):
+        policy.learn(decision, 1)

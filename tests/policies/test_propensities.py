@@ -166,7 +166,7 @@ def test_observing_is_learning(kit):
     scratch = ("learner.rotated", "learner.parameter")  # of choosing
     kit.assert_same_state(one.state, other.state, atol=1e-12, without=scratch)
     assert (one.round, one.decided, one.version) == (other.round, other.decided, other.version) == (41, 41, 5)
-    message = r"^Expected reward to be a number from 0 to 1, or a bool; it is private and not repeated here\.$"
+    message = r"^Expected reward to be a number from 0 to 1, or a bool, or .*; it is private and not repeated here\.$"
     with pytest.raises(InputError, match=message):
         one.observe(decision.features, 2)
     other.observe(decision.features, None)  # the round took place: it counts as one without a reward

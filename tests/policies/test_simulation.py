@@ -254,6 +254,20 @@ def test_rewards_may_all_be_zero():
         assert simulation_table([row]).row_count == 1
 
 
+def test_one_name_will_do_and_what_is_printed_is_what_matters():
+    table = simulate("random", rounds=50, seeds=2)
+    other = simulate(policies=["random"], rounds=50, seeds=2)
+    assert table.drop("rounds_per_second").equals(other.drop("rounds_per_second"))
+    printed = str(table)
+    assert "learned_share" in printed
+    assert "environment_arms" not in printed
+    assert f"{table.width - 8} more columns" in printed
+    assert "environment_arms" in table.columns
+    some = table.select("policy", "environment_arms")
+    assert "environment_arms" in str(some)
+    assert "learned_share" in table._repr_html_()
+
+
 def test_many_rows_keep_every_column():
     table = simulate(
         ["adaprivate-ts", "adaprivate-ucb"], rounds=5, seeds=1, epsilon=list(range(1, 103)), options={"batch_size": 5}

@@ -15,7 +15,7 @@ from adaprivate.errors import InputError
 
 QUIET = "ADAPRIVATE_QUIET"
 """The environment variable that says: no progress, no remarks."""
-Further = Annotated[list[float] | None, typer.Argument(hidden=True)]
+Further = Annotated[list[float] | None, typer.Argument(hidden=True, metavar="EPSILON")]
 """Numbers that follow an option which takes several: ``--epsilon .1 1 5``."""
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 

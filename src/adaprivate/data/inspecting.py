@@ -20,8 +20,8 @@ import numpy as np
 import polars as pl
 from scipy.special import betainc
 
-from adaprivate.check import Array, Floats, Integers, did_you_mean
-from adaprivate.data.logs import REWARDS, TIMES, Columns, usual_name
+from adaprivate.check import Array, Floats, Integers
+from adaprivate.data.logs import REWARDS, TIMES, Columns, perhaps, usual_name
 from adaprivate.data.sources import Source
 
 EXAMPLES = 5
@@ -103,7 +103,7 @@ class _Faults:
     def rename_percentages(self, column: str | None, largest: float, rows: int) -> None:
         """Say of propensities above 1 that they look like percentages, where they do."""
         count, places = self.found.get((column, ABOVE), (0, []))
-        if 2 * count > rows and largest <= 100:
+        if 2 * count > rows and 2 < largest <= 100:
             del self.found[column, ABOVE]
             self.found[column, f"{ABOVE}: these look like percentages, so divide by 100"] = (count, places)
 
@@ -213,9 +213,7 @@ def inspect(
     found, faults, people = Inspection(len(source)), _Faults(source), _People()
     there = {word: name for word, name in columns.single.items() if name in source.schema}
     for name in (name for word, name in columns.single.items() if word not in there):
-        found.findings.append(
-            Finding(name, f"is not a column of the log.{did_you_mean(name, source.columns)}".rstrip("."), 1)
-        )
+        found.findings.append(Finding(name, f"is not a column of the log.{perhaps(name, source.columns)}".rstrip("."), 1))
     if not len(source):
         found.findings.append(Finding(None, "the log holds no rows", 1))
         return found
@@ -416,11 +414,7 @@ def misspelt(shares: dict[Any, Share], action: str) -> list[Finding]:
     names = {str(name): share.rows for name, share in shares.items()}
     found = []
     for name, rows in names.items():
-        digits = [letter for letter in name if letter.isdigit()]
-        often = [
-            other for other, count in names.items() if count >= RARE * rows and digits == [c for c in other if c.isdigit()]
-        ]
-        if question := did_you_mean(name, often):
+        if question := perhaps(name, [other for other, count in names.items() if count >= RARE * rows]):
             words = f"is {name!r} in only {rows:,} row{'s' * (rows > 1)}.{question}"
             found.append(Finding(action, words, rows, serious=False))
     return found

@@ -76,7 +76,14 @@ def usual_name(usual: Sequence[str], columns: Sequence[str], taken: Sequence[str
     return next((name for name in usual if name in columns and name not in taken), None)
 
 
+def perhaps(name: str, known: Sequence[str]) -> str:
+    """The question whether a name is one of these, misspelt; numbers in it are not."""
+    digits = re.findall(r"\d", name)
+    return did_you_mean(name, [one for one in known if re.findall(r"\d", one) == digits])
+
+
 MOST_NAMED = 40
+"""So many columns are named where one is missing."""
 
 
 def no_column(
@@ -85,7 +92,7 @@ def no_column(
     """Raise one line: which column is not there (nor are its other ``names``), which are, and which was perhaps meant."""
     more = f" and {len(columns) - MOST_NAMED:,} more" if len(columns) > MOST_NAMED else ""
     there = ", ".join(columns[:MOST_NAMED])
-    question = next(filter(None, (did_you_mean(one, columns) for one in (name, *names))), "")
+    question = next(filter(None, (perhaps(one, columns) for one in (name, *names))), "")
     raise InputError(f"Expected {file} to have a column {name}{otherwise}; it has {there}{more}.{question}")
 
 

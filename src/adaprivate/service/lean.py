@@ -171,7 +171,7 @@ def _read(model: type[Request], content: bytes) -> Request:
         body = model.model_validate_json(content)
     except ValidationError as error:
         kind, detail, field = problems.of_validation(error, model.model_fields)
-        raise Refusal(kind, detail, **({"field": field} if field else {})) from None
+        raise Refusal(kind, detail, (), **({"field": field} if field else {})) from None
     names = body.names
     if names != content.count(b":") and names != len(_NAME.findall(content)):  # both count parts of some texts, too
         place = problems.repeated(content)
