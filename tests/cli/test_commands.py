@@ -279,7 +279,7 @@ MISTAKES = [
         ("simulate", "--policy", "filtered-thompson", *ON_ARMS, "--epsilon", "0.1", "--option", "eta=2"),
         "Expected epsilon=0.1 not to be given with eta=2.",
     ),
-    (("plan", "--arms", "9", "--rounds", "50"), "Missing option '--epsilon'"),
+    (("plan", "--arms", "9", "--rounds", "50", "1"), "Expected 1 to follow an option, as in --epsilon 1."),
     (("plan", "--dimension", "9", "--rounds", "50", "--epsilon", "1"), "Expected candidates to be given: a whole number."),
     (
         ("plan", "--dimension", "9", "--candidates", "2", "--rounds", "50", "--epsilon", "1", "--seeds", "3"),

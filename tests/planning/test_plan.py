@@ -213,7 +213,7 @@ def test_rewards_cannot_be_asked_for(tmp_path):
     seen = offers(path, features=["h"])
     assert seen.dimension == logged_as(path, context=["h"]).dimension  # features as evaluate makes them
     assert seen.dimension == 3 * 2
-    with pytest.raises(InputError, match="columns that begin so; it has action, "):
+    with pytest.raises(InputError, match="columns that begin so; it has reward, action, user, "):
         offers(path, features=["re"])
     with pytest.raises(InputError, match="a column wish"):
         offers(path, action="wish")

@@ -109,8 +109,8 @@ def test_names_are_found_where_users_look():
     assert {"policy", "load", "flip", "InputError", "RewardRefusedError", "LittleToLearnWarning"} <= {*dir(ap)}
     for name in dir(ap):
         assert getattr(ap, name) is not None
-    with pytest.raises(ap.InputError, match=r"^Expected options=\['rounds'\] to include dimension for noise-aware\.$"):
-        ap.policy("noise-aware", rounds=10, seed=0)
+    with pytest.raises(ap.InputError, match=r"^Expected options=\['dimension'\] to include rounds for noise-aware\.$"):
+        ap.policy("noise-aware", dimension=3, seed=0)
 
 
 def test_every_policy_warns_and_a_simulation_once():

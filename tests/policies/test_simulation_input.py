@@ -12,7 +12,7 @@ MISTAKES = [
     ({"policies": ["nonesuch"]}, "Expected policy='nonesuch' in {"),
     ({"policies": []}, "Expected policies=[] to be non-empty"),
     ({"environment": "nowhere"}, "Expected environment='nowhere' in {"),
-    ({"options": {"batchsize": 10}}, "Expected option='batchsize' in {"),
+    ({"options": {"batchsize": 10}}, "Expected option='batchsize' to be one of "),
     ({"options": {"alpha": 1.0}}, "Expected option='alpha' in {"),
     ({"options": {"epsilon": 1.0}}, "Expected option='epsilon' in {"),
     ({"options": {"candidates": 101}}, "Expected candidates=101 <= 100"),

@@ -65,6 +65,18 @@ def test_pointing_at_the_chart_says_values_and_bands(page, folder):
         page.wait(f"document.querySelector('.tip').innerText.startsWith('{place}')")
 
 
+def test_a_tall_window_does_not_pull_sections_apart(page, folder):
+    gap = """(() => {
+        const [one, two] = [...document.querySelector('main').children].filter((e) => e.offsetParent);
+        return two.getBoundingClientRect().top - one.getBoundingClientRect().bottom;
+    })()"""
+    page.open((folder / "index.html").as_uri())
+    usual = page.run(gap)
+    page.look(width=1280, height=9000)
+    page.run("new Promise(requestAnimationFrame)")
+    assert page.run(gap) == usual
+
+
 def test_choosing_an_epsilon_changes_numbers_and_guarantee(page, folder):
     page.open((folder / "index.html").as_uri())
     at_one, sentence = shown(page, ".big"), shown(page, ".sentence")

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ from tests.service.calling import BANDIT
 from adaprivate.check import InputError
 from adaprivate.service.running import Settings, serve
 
+ROOT = Path(__file__).parents[2]
 CLI = [sys.executable, "-m", "adaprivate"]
 
 
@@ -250,3 +252,49 @@ def test_settings_reach_workers_as_they_are():
         workers=3,
     )
     assert Settings.from_json(given.to_json()) == given
+
+
+MAKE = [
+    "make",
+    "-f",
+    str(ROOT / "Makefile"),
+    "serve",
+    f"BIN={Path(sys.executable).parent}",
+    "-o",
+    ".venv/installed-service",
+]
+
+
+def test_make_serve_says_that_its_port_is_taken_and_ends(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = subprocess.run(
+            [*MAKE, f"PORT={taken.getsockname()[1]}"],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode != 0
+    assert "to be free (Address already in use)" in done.stderr
+    assert "Dashboard" not in done.stdout
+
+
+def test_make_serve_ends_when_its_service_does(tmp_path):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with subprocess.Popen(
+        [*MAKE, f"PORT={port}"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == (
+            f"Dashboard: http://127.0.0.1:{port}/  (ctrl-C ends it; logs in service-data/service.log)\n"
+        )
+        facts = json.loads((tmp_path / "service-data" / "address").read_text())
+        os.kill(facts["process"], signal.SIGTERM)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "The service ended; service-data/service.log ends with:" in said

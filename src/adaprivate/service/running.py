@@ -271,6 +271,7 @@ def _announce(settings: Settings, host: str, port: int, as_json: bool) -> None:
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     if as_json:
         facts = {"address": address, "database": shown, "keys": settings.require_keys, "workers": settings.workers}
+        facts |= {"process": os.getpid()}
         sys.stdout.write(json.dumps(facts) + "\n")
     else:
         parts = [f"adaprivate {__version__} serves {address} from {shown}"]
