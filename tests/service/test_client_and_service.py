@@ -229,6 +229,7 @@ def test_a_bandit_that_is_there_will_do_where_asked(live, client):
     assert refused.value.kind == "exists"
     for change, words in (
         ({"epsilon": 0.5}, "Its epsilon is 1, not 0.5."),
+        ({"delta": 1e-9}, "Its delta is 1e-05, not 1e-09."),
         ({"holdback": 0.2}, "Its holdback is 0.1, not 0.2."),
         ({"rounds": SETTINGS["rounds"] + 1}, f"Its rounds is {SETTINGS['rounds']}, not {SETTINGS['rounds'] + 1}."),
     ):

@@ -255,11 +255,12 @@ class Calls:
 
 def _made_otherwise(settings: Mapping[str, object], there: Document) -> str | None:
     """What of these settings a bandit that is there has otherwise, as far as its status says; None: nothing."""
-    epsilon, promised = settings.get("epsilon", 1.0), float(there["budget"]["epsilon"])
-    if isinstance(epsilon, int | float) and promised > epsilon * (1 + 1e-9):
-        return f"epsilon is {promised:g}, not {epsilon:g}"
+    for name, usual in (("epsilon", 1.0), ("delta", 1e-5)):  # more privacy than asked for will do
+        asked, promised = settings.get(name, usual), float(there["budget"][name])
+        if isinstance(asked, int | float) and promised > asked * (1 + 1e-9):
+            return f"{name} is {promised:g}, not {asked:g}"
     shown = {**there, "rounds": there["rounds_planned"]}
-    for name, value in settings.items():
+    for name, value in {"keep_rewards": False, **settings}.items():
         if name in shown and isinstance(value, str | int | float) and shown[name] != value:
             return f"{name} is {shown[name]!r}, not {value!r}"
     return None
