@@ -108,9 +108,8 @@ class Dispatch:
             _tell_apart(state)
 
         def register(function: Function) -> Function:
-            bare = FunctionType(
-                function.__code__, function.__globals__, function.__name__
-            )  # numba refuses annotations here
+            code, names = function.__code__, function.__globals__  # numba refuses annotations here
+            bare = FunctionType(code, names, function.__name__, None, function.__closure__)
             self.known[state] = bare
             return function
 
@@ -154,6 +153,11 @@ def borrowed(context: Any, value: Any) -> Any:
         return strip(context, builder, signature.args[0], arguments[0])
 
     return value(value), generate
+
+
+@kernel
+def held(owner: Any) -> None:
+    """Nothing; but what is made in compiled code and then borrowed lives until it was given to this."""
 
 
 class _Announcer(event.Listener):  # type: ignore[misc]

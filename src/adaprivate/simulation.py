@@ -22,9 +22,10 @@ import numpy as np
 from adaprivate import blas, check, environments, extras, privacy
 from adaprivate import policies as policy_registry
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams, borrowed, bound, entry, streams
+from adaprivate.compiled import Streams, borrowed, bound, entry, held, streams
 from adaprivate.environments import Environment
-from adaprivate.environments.protocol import draw, visitor, visitors
+from adaprivate.environments.protocol import draw, room_for, visitor, visitors
+from adaprivate.offered import row
 from adaprivate.policies import Settings
 from adaprivate.policies.core.dispatch import select, update, visit
 from adaprivate.purposes import Purpose
@@ -60,9 +61,8 @@ def episode(
     """
     policy, place = borrowed(state), borrowed(world)
     own_streams, shared_streams = borrowed(own), borrowed(shared)
-    candidates = np.empty((arms, dimension))
-    means = np.empty(arms)
-    rewards = np.empty(arms)
+    room = room_for(place, arms, dimension), np.empty(arms), np.empty(arms)
+    candidates, means, rewards = borrowed(room)
     reward, regret, best_total, mean_total, longest = totals[0], totals[1], totals[2], totals[3], totals[4]
     steps = curve.shape[0]
     step = first * steps // rounds if rounds > 0 else 0
@@ -78,7 +78,7 @@ def episode(
         regret += best - means[chosen]
         best_total += best
         mean_total += mean / arms
-        features = candidates[chosen]
+        features = row(candidates, chosen)
         square = 0.0
         for j in range(dimension):
             square += features[j] * features[j]
@@ -90,6 +90,7 @@ def episode(
             curve[step] = regret
             step += 1
     totals[0], totals[1], totals[2], totals[3], totals[4] = reward, regret, best_total, mean_total, longest
+    held(room)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy as np
 
 from adaprivate.check import Floats
 from adaprivate.compiled import Record, Streams, below, kernel, normal, record, uniform
+from adaprivate.offered import Offered, how_many, row
 from adaprivate.policies.core.dispatch import counts, reads, selects
 from adaprivate.policies.core.propensities import Propensities, certain, gaussian_best, propensities_of
 
@@ -95,7 +96,7 @@ def rotate(root: Floats, vector: Floats, out: Floats) -> None:
 
 @kernel
 def dot(a: Floats, b: Floats) -> float:
-    """a' b."""
+    """a' b; ``b`` may go on beyond ``a``."""
     total = 0.0
     for j in range(a.shape[0]):
         total += a[j] * b[j]
@@ -155,14 +156,12 @@ def sample_parameter(root: Floats, w: Floats, width: float, z: Floats, theta: Fl
 
 
 @kernel
-def highest(candidates: Floats, theta: Floats) -> int:
+def highest(candidates: Floats | Offered, theta: Floats) -> int:
     """The candidate with the largest score, the first among equals; theta may go on beyond the features."""
     best = 0
     top = -np.inf
-    for a in range(candidates.shape[0]):
-        score = 0.0
-        for j in range(candidates.shape[1]):
-            score += candidates[a, j] * theta[j]
+    for a in range(how_many(candidates)):
+        score = dot(row(candidates, a), theta)
         if score > top:
             top = score
             best = a
@@ -170,12 +169,12 @@ def highest(candidates: Floats, theta: Floats) -> int:
 
 
 @kernel
-def most_optimistic(root: Floats, w: Floats, width: float, phi: Floats, candidates: Floats) -> int:
+def most_optimistic(root: Floats, w: Floats, width: float, phi: Floats, candidates: Floats | Offered) -> int:
     """The candidate with the largest x' A^-1 b + width sqrt(x' A^-1 x), the first among equals (up to rounding)."""
     best = 0
     top = 0.0
-    for a in range(candidates.shape[0]):
-        rotate(root, candidates[a], phi)
+    for a in range(how_many(candidates)):
+        rotate(root, row(candidates, a), phi)
         score = dot(phi, w) + width * math.sqrt(dot(phi, phi))
         if a == 0 or score > top + 1e-12 * (1.0 + abs(top)):
             top = score
@@ -184,13 +183,13 @@ def most_optimistic(root: Floats, w: Floats, width: float, phi: Floats, candidat
 
 
 @kernel
-def most_hopeful(root: Floats, theta: Floats, width: float, phi: Floats, candidates: Floats) -> int:
+def most_hopeful(root: Floats, theta: Floats, width: float, phi: Floats, candidates: Floats | Offered) -> int:
     """The candidate with the largest theta' x + width |S' x|, the first among equals (up to rounding)."""
     best = 0
     top = 0.0
-    for a in range(candidates.shape[0]):
-        rotate(root, candidates[a], phi)
-        score = dot(theta, candidates[a]) + width * math.sqrt(dot(phi, phi))
+    for a in range(how_many(candidates)):
+        rotate(root, row(candidates, a), phi)
+        score = dot(row(candidates, a), theta) + width * math.sqrt(dot(phi, phi))
         if a == 0 or score > top + 1e-12 * (1.0 + abs(top)):
             top = score
             best = a
@@ -221,20 +220,20 @@ def forced(state: LinearState, rng: Streams) -> bool:
     return bool(explore)
 
 
-@selects.of(ThompsonState)
-@selects.of(OnlineThompsonState)
-def _thompson(state: LinearState, candidates: Floats, rng: Streams) -> int:
+@selects.of(ThompsonState, offers=True)
+@selects.of(OnlineThompsonState, offers=True)
+def _thompson(state: LinearState, candidates: Offered, rng: Streams) -> int:
     if forced(state, rng):
-        return below(rng, 1, candidates.shape[0])
+        return below(rng, 1, how_many(candidates))
     sample_parameter(state.root, state.coordinates, state.scalars[0].width, state.rotated, state.parameter, rng)
     return highest(candidates, state.parameter)
 
 
-@selects.of(OptimisticState)
-@selects.of(OnlineOptimisticState)
-def _optimistic(state: LinearState, candidates: Floats, rng: Streams) -> int:
+@selects.of(OptimisticState, offers=True)
+@selects.of(OnlineOptimisticState, offers=True)
+def _optimistic(state: LinearState, candidates: Offered, rng: Streams) -> int:
     if forced(state, rng):
-        return below(rng, 1, candidates.shape[0])
+        return below(rng, 1, how_many(candidates))
     return most_optimistic(state.root, state.coordinates, state.scalars[0].width, state.rotated, candidates)
 
 
