@@ -19,7 +19,7 @@ from scipy.special import expit, logit
 
 from adaprivate import check
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams, below, kernel, normals, uniform
+from adaprivate.compiled import Streams, draw_first, kernel, normals, uniform
 from adaprivate.environments.people import PeopledWorld, check_people, peopled
 from adaprivate.environments.protocol import draws, rooms
 from adaprivate.offered import Offered, how_many, offer, offered
@@ -75,12 +75,10 @@ def _room(world: ArmsWorld, count: int, dimension: int) -> Offered:
 
 @draws.of(ArmsWorld)
 def _draw(world: ArmsWorld, round_index: int, candidates: Offered, means: Floats, rewards: Floats, rng: Streams) -> None:
-    count = world.arms.shape[0]
-    for a in range(how_many(candidates)):
-        swap = a + below(rng, 0, count - a)
-        arm = world.order[swap]
-        world.order[swap] = world.order[a]
-        world.order[a] = arm
+    count = how_many(candidates)
+    draw_first(rng, 0, world.order, count)
+    for a in range(count):
+        arm = world.order[a]
         means[a] = world.means[arm]
         offer(candidates, a, world.arms, arm)
     fill_rewards(world.reward[0], means, rewards, rng)
