@@ -604,9 +604,9 @@ MUTATIONS = [
     Mutation(
         POLICY,
         "        with self._lock:\n            if self._arms is not None:\n"
-        "                self._expect_arms(offered)\n            due =",
+        "                self._expect_arms(offered)\n            number =",
         "        if True:\n            if self._arms is not None:\n"
-        "                self._expect_arms(offered)\n            due =",
+        "                self._expect_arms(offered)\n            number =",
         "no lock around decide",
         (("tests/conformance/test_exact_sources.py", "thread"),),
     ),
@@ -803,8 +803,8 @@ MUTATIONS = [
     ),
     Mutation(
         OF_PEOPLE,
-        "        total, self._total = self._total, self._zero()\n",
-        "        total = self._total\n",
+        "        total, self._total = self._held(), self._zero()\n",
+        "        total = self._held()\n",
         "a batch sum of people never reset",
         CHARGED,
     ),
