@@ -61,12 +61,12 @@ class Shape:
 
     def whiten_rows(self, rows: Floats) -> Floats:
         """The same of several rows, to the last bit."""
-        if self._axes is not None:
-            return np.asarray(rows * self._axes)
+        if self.axes is not None:
+            return np.asarray(rows * self.axes)
         return np.array([self.whiten(row) for row in rows]).reshape(rows.shape)
 
     @cached_property
-    def _axes(self) -> Floats | None:
+    def axes(self) -> Floats | None:
         """What each coordinate is multiplied with, where they are only scaled: sums of zeros are exact."""
         inverse = self._inverse
         axes: Floats = np.diag(inverse).copy()

@@ -186,20 +186,16 @@ class Policy(Kept, Shown):
         with self._lock:
             if self._arms is not None:
                 self._expect_arms(offered)
-            due = self.decided - self.reward_window - self.round
-            if asked or due != 1 or not self._engine.fused or self.round in self._pauses:
+            number = self.round
+            due = self.decided - self.reward_window - number
+            if asked or due != 1 or number >= self._engine.fused_until or number in self._pauses:
                 expect_finite(offered, candidates)
                 self._count_until(self.decided - self.reward_window)
                 odds = self._probabilities(offered[None])[0] if asked else None
                 action, clipped = self._engine.choose(offered)
-            else:  # the usual case, in one compiled call: count the last round, then choose
+            else:  # the usual case: count the last round and choose, in as few steps as can be
                 odds = None
-                entry = self._open[self.round]
-                reward = self._missing if entry.reward is None else entry.reward
-                action, clipped = self._engine.count_and_choose(entry.features, reward, entry.person, offered)
-                if clipped >= 0:
-                    self._counted()
-                    self._after_count()
+                action, clipped = self._count_and_choose(offered)
             if clipped < 0:
                 expect_finite(offered, candidates)
             self._note_clipped(clipped, len(offered))
@@ -351,6 +347,22 @@ class Policy(Kept, Shown):
         finally:
             self._busy = False
 
+    def _count_and_choose(self, offered: Floats) -> tuple[int, int]:
+        self._expect_idle()
+        self._expect_alone()
+        self._busy = True
+        try:
+            number = self.round
+            entry = self._open[number]
+            reward = self._missing if entry.reward is None else entry.reward
+            chosen = self._engine.count_and_choose(number, entry.features, reward, entry.person, offered)
+            if chosen[1] >= 0:
+                self._counted()
+                self._after_count()
+            return chosen
+        finally:
+            self._busy = False
+
     def _count_rounds(self, end: int) -> None:
         self._after_count()  # where an interruption left that out
         while self.round < end:
@@ -360,7 +372,7 @@ class Policy(Kept, Shown):
                 self._claim()  # before anything changes: where it is refused, the round waits
             number, entry = self.round, self._open[self.round]
             reward = self._missing if entry.reward is None else entry.reward
-            if self._engine.fused:
+            if self._engine.one_step:
                 self._counted()  # first: whatever fails below, no event is counted twice
                 self._engine.count(number, entry.features, reward, entry.person)
             else:  # knows itself what it has done of a round, and goes on from there

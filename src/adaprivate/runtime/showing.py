@@ -55,9 +55,12 @@ class Shown:
 
     def _note_clipped(self: Any, clipped: int, seen: int) -> None:
         """Take in how many candidates were clipped; more than a few percent are worth a warning, if contexts are public."""
+        if not clipped:
+            self._clipping.seen += seen
+            return
         self.clipped += clipped
         self._clipping.count("candidates", clipped, seen)
-        if not clipped or self._clipped_said or self._clipping.seen < ENOUGH_SEEN or self._clipping.warning() is None:
+        if self._clipped_said or self._clipping.seen < ENOUGH_SEEN or self._clipping.warning() is None:
             return
         self._clipped_said = True
         guarantee = self.guarantee
