@@ -61,6 +61,7 @@ def planning(dimension: int, horizons: list[int]) -> dict[str, float]:
     """Seconds for settings, the choice after the first rounds and the learner that follows; each budget is new, so no fit
     is remembered. And for ``ap.plan`` at five budgets."""
     found = {}
+    policies.settings("noise-aware", {"dimension": dimension, "rounds": 100})  # finds all policies, once
     budget = 1.0
     for rounds in horizons:
         for name, options in (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from adaprivate import policies
+from adaprivate import plan, policies
 from adaprivate.policies.noise_aware import folding
 from adaprivate.runtime.policy import Policy
 
@@ -102,3 +102,20 @@ def test_small_problems_hold_every_batch() -> None:
     for dimension, rounds in ((20, 10**8), (50, 10**6)):
         learner = planned("noise-aware-ts", dimension, rounds, channel="gaussian")[1].learner
         assert len(learner.held) == len(learner.rows) + 1
+
+
+@pytest.mark.parametrize("options", [{}, {"channel": "gaussian"}, {"unit": "user"}, {"epsilon": 0.1}])
+def test_a_hundred_million_rounds_are_planned(options: dict[str, Any]) -> None:
+    """Batches grow, so there are few of them, whatever the rounds; ``plan`` foresees such runs too."""
+    settings: Any = policies.settings("noise-aware", {"dimension": 20, "rounds": 10**8, **options})
+    longer = settings.extended(settings.learner())
+    learner = longer.learner()
+    assert nbytes(learner) < 2e6
+    assert len(longer.ends) < 150
+    if len(longer.ends):
+        assert 0.9e8 < longer.ends[-1] <= 10**8
+
+
+def test_plan_foresees_a_billion_rounds() -> None:
+    shares = [plan(dimension=20, candidates=10, rounds=rounds, epsilon=0.1).rows[0] for rounds in (10**7, 10**9)]
+    assert shares[0]["learned_share"] < shares[1]["learned_share"]
