@@ -18,7 +18,8 @@ from adaprivate.policies.core.books import fill_direction
 from adaprivate.policies.core.dispatch import counts, reads, selects
 from adaprivate.policies.core.linear import dot, highest, most_optimistic, sample_parameter
 from adaprivate.policies.core.propensities import Propensities, certain, gaussian_best, propensities_of
-from adaprivate.policies.noise_aware.posterior import add_rows, foresee, settle, tell, variance_by, weigh_rows
+from adaprivate.policies.noise_aware.folding import fold
+from adaprivate.policies.noise_aware.posterior import add_rows, foresee, gauge, settle, tell, variance_by, weigh_rows
 
 FLIP, GAUSSIAN, ITEMS = 0, 1, 2
 CHANNELS = ("flip", "gaussian", "items")
@@ -76,9 +77,15 @@ class NoiseAwareState(NamedTuple):
     weighted: Floats
     """And what they add to precision x mean."""
     designs: Floats
-    """Each batch's sum of f f' (batches + 1, D, D), the last for rounds after all batches."""
+    """The sum of f f' of each batch that is held (places, D (D + 1) / 2): its rows up to the diagonal."""
     crosses: Floats
-    """Each batch's sum of f e'."""
+    """And its sum of f e' (places, D, D)."""
+    held: Integers
+    """The batch in each place, -1 for none; others were folded into these (folding.py)."""
+    gauges: Floats
+    """Of each batch that was released: what :func:`~adaprivate.policies.noise_aware.posterior.gauge` says."""
+    sizes: Floats
+    """How many rounds each batch has."""
     rows: Floats
     """The noisy rows as released (batches, D)."""
     decoder: Floats
@@ -112,8 +119,8 @@ class NoiseAwareState(NamedTuple):
     plan: Record
     """What was chosen (:class:`~adaprivate.policies.noise_aware.outlook.Choice`), and what follows from it."""
     scalars: Record
-    """Where the last event went, exploration now, rounds, batches and releases seen, items and offers met,
-    decisions that are not yet counted."""
+    """Where the last event went, exploration now, rounds, batches and releases seen, where this batch's
+    sums are, items and offers met, decisions that are not yet counted."""
 
 
 @kernel
@@ -220,12 +227,14 @@ def _counted(state: NoiseAwareState, features: Floats) -> None:
             s.block = place
             s.closes = state.waiting[place] >= max(p.block, (p.growth - 1.0) * state.told[place])
     elif s.channel == GAUSSIAN:
-        k = s.batch
+        k, place = s.place, 0
         for i in range(size):
             if f[i] != 0.0:
+                for j in range(i + 1):
+                    state.designs[k, place + j] += f[i] * f[j]
                 for j in range(size):
-                    state.designs[k, i, j] += f[i] * f[j]
                     state.crosses[k, i, j] += f[i] * e[j]
+            place += i + 1
         if p.foresees and (not p.people or dot(f, e) > 0.0):
             foresee(state.root, state.coordinates, state.rotated, e, 1.0 / s.variance)
     s.round += 1
@@ -286,6 +295,18 @@ def settle_again(state: Any) -> None:
     resettle(state)
 
 
+@kernel
+def make_room(state: NoiseAwareState) -> None:
+    """A place for the sums of the next batch."""
+    s, place = state.scalars[0], 0
+    while place < state.held.shape[0] and state.held[place] >= 0:
+        place += 1
+    if place == state.held.shape[0]:
+        place = fold(s.batch - 1, state.held, state.sizes, state.influence, state.relevance, state.designs, state.crosses)
+    state.held[place] = s.batch
+    s.place = place
+
+
 @reads.of(NoiseAwareState)
 def _read(state: NoiseAwareState, released: Floats) -> None:
     s, p = state.scalars[0], state.plan[0]
@@ -301,13 +322,13 @@ def _read(state: NoiseAwareState, released: Floats) -> None:
         for i in range(released.shape[0]):
             state.rows[k, i] = released[i]
         information, weighted = state.information.copy(), state.weighted.copy()
+        gauge(p.dimension, state.designs[s.place], state.crosses[s.place], state.gauges[k])
         if p.people:
             weigh_rows(
                 k,
                 p.dimension,
                 state.encoder,
-                state.crosses,
-                state.designs,
+                state.gauges,
                 p.ridge,
                 p.reward_variance,
                 state.row_covariance,
@@ -318,9 +339,12 @@ def _read(state: NoiseAwareState, released: Floats) -> None:
             )
         add_rows(
             k,
+            p.dimension,
             state.rows,
+            state.held,
             state.designs,
             state.crosses,
+            state.gauges,
             state.decoder,
             state.influence,
             state.relevance,
@@ -332,6 +356,7 @@ def _read(state: NoiseAwareState, released: Floats) -> None:
         )
         settled(state, information, weighted)
         s.batch += 1
+        make_room(state)
     s.releases += 1
     s.width = faded(p, s.round)
 
