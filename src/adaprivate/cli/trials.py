@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from adaprivate.cli.terminal import Json, parsed, print_json, progress, show
+from adaprivate.cli.terminal import Cluster, Json, ResultsFile, parsed, print_json, progress, show
 
 
 def simulate(
@@ -19,7 +19,11 @@ def simulate(
     rounds: Annotated[int, typer.Option(help="Rounds of each run.")] = 10_000,
     seeds: Annotated[int, typer.Option(help="Runs of each policy, on the same worlds.")] = 12,
     option: Annotated[list[str] | None, typer.Option(help="key=value: a parameter of a policy or the environment.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Threads (default: all cores).")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Threads, or processes of --cluster local (default: one for each core).")
+    ] = None,
+    cluster: Cluster = None,
+    results: ResultsFile = None,
     json: Json = False,
 ) -> None:
     """Run policies in an environment, every policy on the same worlds."""
@@ -40,6 +44,8 @@ def simulate(
             options=values,
             jobs=jobs,
             progress=advance,
+            cluster=cluster,
+            results=results,
         )
     if json:
         print_json({"rows": rows})
