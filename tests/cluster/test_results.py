@@ -24,6 +24,10 @@ def made(name="adaprivate-ts", rounds=40, **options):
     return policies.settings(name, {"dimension": 4, "rounds": rounds, **options})
 
 
+def first_number(state):
+    return int(state.learner.scalars[0]["round"]) if hasattr(state, "learner") else None
+
+
 def swept(path, seeds=range(6), chosen=None, **how):
     """The runs, and how many of them were really played: the rest was found in the file."""
     with cluster.using(results=path):
@@ -97,6 +101,15 @@ def test_another_packages_policies_are_known_by_their_source(tmp_path, monkeypat
     (home / "my_settings.py").write_text(text + "# edited\n")
     alike.code_cache._package.cache_clear()
     assert swept(path, chosen=own)[1] > 0
+
+
+def test_what_was_kept_of_a_state_is_found_by_its_function(tmp_path):
+    path = tmp_path / "kept"
+    for _ in range(2):
+        assert swept(path, keep_state=first_number)[0][0][0].state == 40
+    assert swept(path, keep_state=first_number)[1] == 0
+    for place in (1, 2):  # two functions of one name
+        assert swept(path, keep_state=lambda state, place=place: place)[0][0][0].state == place
 
 
 def test_a_line_cut_short_is_taken_off_and_done_again(tmp_path):

@@ -14,7 +14,7 @@ import math
 import pickle
 import platform
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 from types import FunctionType
@@ -98,9 +98,10 @@ def arithmetic() -> str:
     return found.hexdigest()[:16]
 
 
-def packages(things: Iterable[Any]) -> dict[str, str]:
-    """The source of every package, other than adaprivate, that these settings and worlds are written in."""
-    places = {kind.__module__ for thing in things for kind in type(thing).__mro__}
+def packages(things: Collection[Any]) -> dict[str, str]:
+    """The source of every package, other than adaprivate, that these settings, worlds and functions are written in."""
+    kinds = {kind for thing in things for kind in type(thing).__mro__}
+    places = {kind.__module__ for kind in (*kinds, *(thing for thing in things if isinstance(thing, FunctionType)))}
     ours = {*sys.stdlib_module_names, "numpy", "numba", "adaprivate"}
     named = {place.partition(".")[0]: place for place in sorted(places)}
     return {root: code_cache._package(place) for root, place in named.items() if root not in ours or root == "__main__"}
