@@ -11,7 +11,7 @@ import numpy as np
 
 from adaprivate import check
 from adaprivate.audit.grid import looked
-from adaprivate.audit.scripts import MISSING, Script
+from adaprivate.audit.scripts import MISSING, Pair, Script
 from adaprivate.audit.targets import PolicyTarget, Transcripts, small_settings
 from adaprivate.check import Array, Floats, Integers
 from adaprivate.mechanisms import Secure, Simulated
@@ -158,9 +158,13 @@ class ExactTarget(PolicyTarget):
             self._agrees[key] = same and bool(np.allclose(compiled, silent, rtol=0, atol=1e-4))  # type: ignore[arg-type]
         return super().expected(script, actions) if self._agrees[key] else self._silently(script, actions, key)
 
-    @cached_property
-    def _agrees(self) -> dict[bytes, bool]:
-        return {}
+    def settle(self, pair: Pair) -> None:
+        """Whether compiled code says what is released, by the first runs there are."""
+        for script in (pair.one, pair.two):
+            self.expected(script, np.maximum(super().play(script, range(COMPARED)).actions, 0))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_looked_up": {}}
 
     def _silently(self, script: Script, actions: Integers, key: bytes) -> Floats:
         rows = []
