@@ -314,9 +314,10 @@ class ExactEngine(Engine):
 
     def warm_up(self, candidates: Floats) -> None:
         twin = Learner(self.settings.learner(), self.learner.rng.copy())  # no batch of it is ever the one after the last
-        twin.counted_and_choose(candidates[0].copy(), candidates.copy())
+        twin.counted(candidates[0].copy())
         if isinstance(self.book, ArmBook):
             self.settings.exact_choice(twin.state, self.plan.book(self.source))
         else:
+            twin.counted_and_choose(candidates[0].copy(), candidates.copy())
             twin.choose(candidates[None].copy(), np.zeros(1, dtype=np.int64))
             twin.read(Release(0, np.zeros(self.plan.size)))

@@ -110,14 +110,13 @@ def learn_and_choose(held: Any, features: Floats, reward: float, person: int, ca
 
 @entry
 def count_and_choose(held: Any, features: Floats, candidates: Floats) -> int:
-    """The same for a learner, which counts a round by its features."""
+    """The same for a learner, which counts a round by its features and always chooses."""
     use = taken(held)
     clipped = _clip(candidates)
     if clipped >= 0:
         counted(use.state, borrowed(features))
         use.done[0] += 1
-        if candidates.shape[0] > 0:
-            use.action[0] = select(use.state, borrowed(candidates), use.rng)
+        use.action[0] = select(use.state, borrowed(candidates), use.rng)
     return clipped
 
 
@@ -185,8 +184,7 @@ class Learner:
 
     def counted(self, features: Floats) -> None:
         """A round with these features is over."""
-        use = self._use.now(self.state, self.rng)
-        use.run(count_and_choose, features, use.nothing)
+        self._use.now(self.state, self.rng).run(_count_many, features[None])
 
     def counted_and_choose(self, features: Floats, candidates: Floats) -> tuple[int, int]:
         """The same, then the choice among ``candidates`` (K, d), and how many were clipped; neither where that is -1."""
