@@ -83,7 +83,7 @@ def planning(dimension: int, horizons: list[int]) -> dict[str, float]:
             words = " ".join([name, *options.values()])
             found[f"{words}, T {rounds:g}"] = round(best(work, 1), 4)
         found[f"plan, T {rounds:g}"] = round(
-            best(lambda rounds=rounds: plan(dimension=dimension, candidates=10, rounds=rounds), 2), 4
+            best(lambda rounds=rounds: plan(dimension=dimension, candidates=10, rounds=rounds).rows, 2), 4
         )
     return found
 
