@@ -36,6 +36,8 @@ SERVICE = ("service_load",)
 """With --service: minutes, on a machine with nothing else to do."""
 LIMIT = 900
 """Seconds that a part may take: many times what it takes on an idle machine."""
+SAID = ("scale", "commit")
+"""What is said of each part beside its date: one that is measured alone stands beside older ones."""
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -96,11 +98,29 @@ def commit():
     return answer.stdout.strip() or "unknown"
 
 
+def begun(earlier, scale):
+    """What is said of a run, and the parts measured before on this machine with these versions, if they are to be kept."""
+    results = {
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "scale": scale,
+        "commit": commit(),
+        "machine": measuring.machine(),
+        "versions": measuring.versions(),
+        "parts": {},
+    }
+    if earlier is not None and earlier.exists():
+        known = json.loads(earlier.read_text())
+        same = {key: value for key, value in known["machine"].items() if key != "load before"}
+        if same.items() <= results["machine"].items() and known["versions"] == results["versions"]:
+            results["parts"] = known["parts"]
+    return results
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a first look: smaller sizes, fewer repeats")
     parser.add_argument("--tiny", action="store_true", help="sizes to test this command with; the numbers mean nothing")
-    parser.add_argument("--parts", help=f"only these, separated by commas: {','.join((*PARTS, *SERVICE))}")
+    parser.add_argument("--parts", help=f"only these, beside what was measured before: {','.join((*PARTS, *SERVICE))}")
     parser.add_argument("--service", action="store_true", help="measure the service under load too")
     parser.add_argument("--out", type=Path, default=HERE / "results")
     parser.add_argument("--show", action="store_true", help="measure nothing: tables and picture anew from bench.json")
@@ -112,29 +132,25 @@ def main() -> int:
         measure(asked.measure, asked.scale, asked.into)
         return 0
     asked.out.mkdir(parents=True, exist_ok=True)
+    file = asked.out / "bench.json"
     if asked.show:
-        results = json.loads((asked.out / "bench.json").read_text())
+        results = json.loads(file.read_text())
+        names = list(results["parts"])
     else:
-        results = {
-            "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-            "scale": scale_of(asked),
-            "commit": commit(),
-            "machine": measuring.machine(),
-            "versions": measuring.versions(),
-            "parts": {},
-        }
         there = [name for name in PARTS if (HERE / f"{name}.py").exists()] + list(SERVICE if asked.service else ())
-        for name in asked.parts.split(",") if asked.parts else there:
+        names = asked.parts.split(",") if asked.parts else there
+        results = begun(file if asked.parts else None, scale_of(asked))
+        for name in names:
             sys.stderr.write(f"{name} ... ")
             sys.stderr.flush()
-            found = results["parts"][name] = run(name, results["scale"])
+            results["parts"][name] = found = run(name, scale_of(asked)) | {key: results[key] for key in ("date", *SAID)}
             sys.stderr.write(f"{found['seconds']} s{', FAILED: ' + found['failed'] if 'failed' in found else ''}\n")
-        (asked.out / "bench.json").write_text(json.dumps(results, indent=1) + "\n")
+            file.write_text(json.dumps(results, indent=1) + "\n")
     shown.write(results, asked.out)
     if asked.out == HERE / "results":
         shown.include(results, HERE / "README.md")
     sys.stdout.write(shown.verdicts(results) + "\n")
-    return int(any("failed" in part for part in results["parts"].values()))
+    return int(any("failed" in results["parts"][name] for name in names))
 
 
 if __name__ == "__main__":

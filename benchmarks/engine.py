@@ -28,7 +28,7 @@ SAMPLING = ("adaprivate-ts", "lints", "rr-lints", "noise-aware-ts", "noise-aware
 """They score a candidate with d numbers; the others with d squared."""
 FULL = tuple((d, k) for d in (5, 20, 50, 100, 300) for k in (5, 25, 1_000, 10_000))
 QUICK = ((5, 25), (20, 5), (50, 25), (50, 1_000), (100, 5), (300, 5))
-LONGEST = 1.5
+LONGEST = 2.0
 """Seconds that a run may take; what would take longer is left out, and listed."""
 OPTIONS = {"jdp-linucb-gaussian": {"neighbours": "replace"}}
 TINY = {"cells": ((5, 5), (8, 30)), "families": ("adaprivate-ts", "linucb"), "repeats": 1, "budget": 0.002}
@@ -48,7 +48,7 @@ def world(d, k):
 def settings(name, place, budget):
     """The policy for as many rounds as take about this many seconds."""
     expected = nanoseconds(name, place.dimension, place.candidates) / 1e9
-    least = 400 if name.startswith("noise-aware") else 40
+    least = 100 if name.startswith("noise-aware") else 40
     rounds = int(min(50_000, max(least, budget / expected)))
     if rounds * expected > LONGEST:
         raise InputError(f"a run of {rounds} rounds would take about {rounds * expected:.0f} s")

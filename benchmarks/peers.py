@@ -76,7 +76,7 @@ def run(python, driver, variant, shape, seconds, seed=1):
 
 def measured(quick, *, shapes=SHAPES, repeats=None, seconds=None, ours=OURS, names=None):
     repeats = repeats or (1 if quick else 3)
-    seconds = seconds or (0.4 if quick else 1.5)
+    seconds = seconds or (0.4 if quick else 0.8)
     learners, failed, about = [("ours", variant, sys.executable) for variant in ours], [], []
     for name, entry in listed().items():
         if names is not None and name not in names:

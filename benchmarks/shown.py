@@ -7,6 +7,7 @@ import math
 from measuring import met
 
 RESERVED = ("targets", "charts", "notes", "raw")
+KINDS = {"full": "in full", "quick": "a first look (--quick)", "tiny": "sizes for tests, numbers without meaning (--tiny)"}
 BEGIN, END = "<!-- bench: written by bench.py -->", "<!-- end of bench -->"
 
 
@@ -31,17 +32,24 @@ def table(rows):
     return "\n".join(lines)
 
 
-def section(name, value):
-    """One entry of what a part found."""
+def plain(value):
+    return not isinstance(value, dict | list)
+
+
+def sections(name, value):
+    """One entry of what a part found: rows become a table, dictionaries of numbers a line, and what is deeper follows."""
     if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
-        return f"**{name}**\n\n{table(value)}"
-    if isinstance(value, dict) and value and all(isinstance(row, dict) for row in value.values()):
-        return f"**{name}**\n\n{table([{'': key, **row} for key, row in value.items()])}"
-    if isinstance(value, dict):
-        return f"**{name}**: " + ", ".join(f"{key}: {number(entry)}" for key, entry in value.items())
+        return [f"**{name}**\n\n{table(value)}"]
     if isinstance(value, list):
-        return f"**{name}**: " + ", ".join(map(number, value))
-    return f"**{name}**: {number(value)}"
+        return [f"**{name}**: " + ", ".join(map(number, value))]
+    if not isinstance(value, dict):
+        return [f"**{name}**: {number(value)}"]
+    if value and all(isinstance(row, dict) and all(map(plain, row.values())) for row in value.values()):
+        return [f"**{name}**\n\n{table([{'': key, **row} for key, row in value.items()])}"]
+    line = {key: entry for key, entry in value.items() if plain(entry)}
+    first = [f"**{name}**: " + ", ".join(f"{key}: {number(entry)}" for key, entry in line.items())] if line else []
+    deeper = [sections(f"{name}, {key}", entry) for key, entry in value.items() if key not in line]
+    return first + [piece for pieces in deeper for piece in pieces]
 
 
 def goals(part):
@@ -75,13 +83,8 @@ def verdicts(results):
 def head(results):
     """When, at which commit, on what."""
     place, of = results["machine"], results["versions"]
-    kind = {
-        "full": "in full",
-        "quick": "a first look (--quick)",
-        "tiny": "sizes for tests, numbers without meaning (--tiny)",
-    }
     return (
-        f"{results['date']}, commit {results['commit']}, {kind[results['scale']]}. "
+        f"{results['date']}, commit {results['commit']}, {KINDS[results['scale']]}. "
         + ", ".join(f"{key}: {value}" for key, value in place.items())
         + ". "
         + ", ".join(f"{key} {value}" for key, value in of.items())
@@ -97,10 +100,11 @@ def markdown(results):
         if "failed" in part:
             pieces.append(f"Failed after {part['seconds']} s: {part['failed']}")
             continue
-        pieces += [section(key, value) for key, value in part["found"].items() if key not in RESERVED]
+        for key, value in part["found"].items():
+            pieces += [] if key in RESERVED else sections(key, value)
         notes = part["found"].get("notes", [])
         pieces += [notes] if isinstance(notes, str) else notes
-        pieces.append(f"Measured in {part['seconds']} s.")
+        pieces.append(f"Measured in {part['seconds']} s, {part['date']}, commit {part['commit']}, {KINDS[part['scale']]}.")
     return "\n\n".join(pieces) + "\n"
 
 
