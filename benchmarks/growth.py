@@ -36,16 +36,17 @@ TINY = {
     "names": ("linucb",),
     "repeats": 1,
     "budget": 0.002,
+    "played": 400,
 }
 
 
-def by_size(cases, names, repeats, budget):
-    """Nanoseconds a round, for every policy and (size, d, K)."""
+def by_size(cases, names, repeats, budget, played=None):
+    """Nanoseconds a round, for every policy and (size, d, K): of so many rounds, or as many as take about ``budget`` seconds."""
     items, rounds = {}, {}
     for name in names:
         for size, d, k in cases:
             place = world(d, k)
-            policy = settings(name, place, budget)
+            policy = settings(name, place, budget) if played is None else policy_settings(name, place, played, {})
             noise = policy.noise_tables([SEED])[0]
             run_one(policy, place, SEED, noise)
             given = policy, place, SEED, noise
@@ -137,20 +138,25 @@ def measured(
     names=POLICIES,
     repeats=None,
     budget=None,
+    played=None,
 ):
     candidates = candidates or (CANDIDATES[:-1] if quick else CANDIDATES)
     rounds = rounds or ((10**4, 10**5, 10**6, 10**7) if quick else (10**4, 10**5, 10**6, 10**7, 10**8))
     batches = batches or ((33, 100, 150, 250) if quick else (33, 100, 250, 500, 1_000, 2_000))
     crowds_of = crowds_of or ((10**4, 10**5, 10**6) if quick else (10**4, 10**5, 10**6, 3 * 10**6))
     repeats, budget = repeats or (3 if quick else 5), budget or (0.02 if quick else 0.05)
+    played = played or (4_000 if quick else 10_000)
     found, charts, targets = {}, [], []
     for what, sizes, case, most in (
         ("d", dimensions, lambda d: (d, d, 5), 2.0),
         ("K", candidates, lambda k: (k, 20, k), 1.05),
     ):
-        times = by_size([case(size) for size in sizes], names, repeats, budget)
+        same = (
+            {"played": played, "repeats": min(repeats, 3)} if what == "d" else {"repeats": repeats}
+        )  # batches weigh alike
+        times = by_size([case(size) for size in sizes], names, budget=budget, **same)
         rows = list(fitted(times, sizes, names, what))
-        found[f"nanoseconds a round by {what} ({'K 5' if what == 'd' else 'd 20'})"] = rows
+        found[f"nanoseconds a round by {what} ({f'K 5, T {played:,}' if what == 'd' else 'd 20'})"] = rows
         for row in rows:
             slope, error = row[f"exponent from {what} {UPPER[what]:g}"], row["standard error"]
             targets.append(target(f"{row['policy']}: exponent in {what} (+- {error:.2f})", slope, most=most))

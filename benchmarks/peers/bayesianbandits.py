@@ -17,9 +17,9 @@ from stream import drive
 
 
 class Peer:
-    def __init__(self, dimension, candidates, seed, variant, signs):
+    def __init__(self, dimension, candidates, seed, variant, weights):
         def features(contexts, arms):
-            return np.stack([contexts * signs[arm] for arm in arms], axis=2)
+            return np.stack([contexts * weights[arm] for arm in arms], axis=2)
 
         self.agent = LipschitzContextualAgent(
             arms=[Arm(arm) for arm in range(candidates)],

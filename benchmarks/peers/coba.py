@@ -9,7 +9,7 @@ from stream import drive
 
 
 class Peer:
-    def __init__(self, dimension, candidates, seed, variant, signs):
+    def __init__(self, dimension, candidates, seed, variant, weights):
         if variant == "linucb":
             self.learner = LinUCBLearner(alpha=1, features=["a"], seed=seed)
         else:

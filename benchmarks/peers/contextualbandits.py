@@ -10,7 +10,7 @@ from stream import drive
 
 
 class Peer:
-    def __init__(self, dimension, candidates, seed, variant, signs):
+    def __init__(self, dimension, candidates, seed, variant, weights):
         shared = {"fit_intercept": False, "method": "sm", "random_state": seed, "njobs": 1}
         if variant == "lints":
             self.bandit = LinTS(candidates, v_sq=1.0, lambda_=1.0, **shared)

@@ -9,7 +9,7 @@ from stream import drive
 
 
 class Peer:
-    def __init__(self, dimension, candidates, seed, variant, signs):
+    def __init__(self, dimension, candidates, seed, variant, weights):
         kind = LearningPolicy.LinTS if variant == "lints" else LearningPolicy.LinUCB
         self.bandit = MAB(list(range(candidates)), kind(alpha=1.0, l2_lambda=1.0), seed=seed)
         none = [[0.0] * dimension] * candidates  # it must be fitted before it predicts; rows of zeros teach nothing

@@ -7,7 +7,7 @@ import adaprivate as ap
 
 
 class Ours:
-    def __init__(self, dimension, candidates, seed, variant, signs):
+    def __init__(self, dimension, candidates, seed, variant, weights):
         name, _, source = variant.partition(":")
         noise = {"source": ap.mechanisms.Secure()} if source == "secure" else {"seed": seed}
         self.policy = ap.policy(name, dimension=dimension, rounds=20_000, **noise)

@@ -9,7 +9,7 @@ from stream import drive
 
 
 class Peer:
-    def __init__(self, dimension, candidates, seed, variant, signs):
+    def __init__(self, dimension, candidates, seed, variant, weights):
         self.arms = list(range(candidates))
         self.bandit = LinUCBDisjoint(alpha=1.0, beta=1.0, seed=seed)
 

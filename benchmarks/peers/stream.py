@@ -1,8 +1,9 @@
 """The work that every library does: a stream that models with one parameter for all, and with one for each arm, can learn.
 
-A context x of length 1, and K arms with public signs s: arm k has the features x * s_k and a click with probability
-1 / (1 + exp(-theta' (x * s_k) / ...)). A library that knows features of arms is shown those K rows; one that keeps a model
-for each arm is shown x, and arm k's parameter is theta * s_k. So all can learn the same clicks, the latter K times as much.
+A context x of length 1, and K arms with public weights s between 1/2 and 1, or minus that: arm k has the features x * s_k,
+and a click with probability 1 / (1 + exp(-theta' (x * s_k))). A library that knows features of arms is shown those K rows; one
+that keeps a model for each arm is shown x, and arm k's parameter is theta * s_k. So all can learn the same clicks, but those
+with a model for each arm have K times as much to learn.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ def rounds_of(dimension, candidates, seed, first, count):
     rng = np.random.default_rng([seed, 0])
     theta = rng.standard_normal(dimension)
     theta *= 4 * math.sqrt(dimension) / np.linalg.norm(theta) / math.sqrt(5)
-    signs = rng.choice([-1.0, 1.0], (candidates, dimension))
+    weights = rng.choice([-1.0, 1.0], (candidates, dimension)) * rng.uniform(0.5, 1.0, (candidates, dimension))
     rng = np.random.default_rng([seed, 1, first])
     contexts = rng.standard_normal((count, dimension))
     contexts /= np.linalg.norm(contexts, axis=1, keepdims=True)
-    rows = contexts[:, None, :] * signs
-    return contexts, rows, 1 / (1 + np.exp(-(rows @ theta))), rng.random(count), signs
+    rows = contexts[:, None, :] * weights
+    return contexts, rows, 1 / (1 + np.exp(-(rows @ theta))), rng.random(count), weights
 
 
 def overhead():
@@ -40,7 +41,7 @@ def overhead():
 
 
 def drive(make):
-    """What a library's driver calls: ``make(dimension, candidates, seed, variant, signs)`` has prepare, decide and learn.
+    """What a library's driver calls: ``make(dimension, candidates, seed, variant, weights)`` has prepare, decide and learn.
 
     ``prepare(context, rows)`` gives the round in the library's own form, before the clock starts; ``decide(round)`` an arm
     and whatever else; ``learn(round, arm, that, reward)``.
@@ -54,8 +55,8 @@ def drive(make):
     parser.add_argument("--variant", default="")
     asked = parser.parse_args()
     d, count = asked.dimension, asked.candidates
-    *_, signs = rounds_of(d, count, asked.seed, 0, 1)
-    learner = make(d, count, asked.seed, asked.variant, signs)
+    *_, weights = rounds_of(d, count, asked.seed, 0, 1)
+    learner = make(d, count, asked.seed, asked.variant, weights)
     clock, read = time.process_time, overhead()
     spent = whole = split = decided = compared = regret = chance = clicks = 0.0
     played = 0

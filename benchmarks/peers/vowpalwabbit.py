@@ -12,7 +12,7 @@ WAYS = {"squarecb": "--squarecb", "regcbopt": "--regcbopt --mellowness 0.1", "ep
 
 
 class Peer:
-    def __init__(self, dimension, candidates, seed, variant, signs):
+    def __init__(self, dimension, candidates, seed, variant, weights):
         self.bandit = Workspace(f"--cb_explore_adf {WAYS[variant]} --cb_type mtr --noconstant --quiet --random_seed {seed}")
         self.random = random.Random(seed)
 
