@@ -41,7 +41,7 @@ TINY = {
 
 
 def by_size(cases, names, repeats, budget, played=None):
-    """Nanoseconds a round, for every policy and (size, d, K): of so many rounds, or as many as take about ``budget`` seconds."""
+    """Nanoseconds a round, for every policy and (size, d, K), of ``played`` rounds, or about ``budget`` seconds of them."""
     items, rounds = {}, {}
     for name in names:
         for size, d, k in cases:
@@ -151,9 +151,7 @@ def measured(
         ("d", dimensions, lambda d: (d, d, 5), 2.0),
         ("K", candidates, lambda k: (k, 20, k), 1.05),
     ):
-        same = (
-            {"played": played, "repeats": min(repeats, 3)} if what == "d" else {"repeats": repeats}
-        )  # batches weigh alike
+        same = {"played": played, "repeats": min(repeats, 3)} if what == "d" else {"repeats": repeats}
         times = by_size([case(size) for size in sizes], names, budget=budget, **same)
         rows = list(fitted(times, sizes, names, what))
         found[f"nanoseconds a round by {what} ({f'K 5, T {played:,}' if what == 'd' else 'd 20'})"] = rows

@@ -134,6 +134,12 @@ def _row(name, variant, found, best):
 def goals(best, shapes):
     """A hundred times MABWiser and contextualbandits; ten, and with exact noise five, times Vowpal Wabbit (its fastest)."""
     for shape in shapes:
+        same = [best[shape][who]["regret"] for who in (("ours", "linucb"), ("coba", "linucb")) if who in best[shape]]
+        if len(same) == 2:
+            apart = abs(same[0] - same[1]) / same[0]
+            yield target(
+                f"our linucb's regret and coba's, relative difference, d {shape[0]}, K {shape[1]}", apart, most=1e-9
+            )
         for name, ours, least in (
             *(("mabwiser", PRIVATE, 100.0), ("contextualbandits", PRIVATE, 100.0)),
             *(("vowpalwabbit", PRIVATE, 10.0), ("vowpalwabbit", EXACT, 5.0)),

@@ -1,9 +1,9 @@
 """The work that every library does: a stream that models with one parameter for all, and with one for each arm, can learn.
 
-A context x of length 1, and K arms with public weights s between 1/2 and 1, or minus that: arm k has the features x * s_k,
-and a click with probability 1 / (1 + exp(-theta' (x * s_k))). A library that knows features of arms is shown those K rows; one
-that keeps a model for each arm is shown x, and arm k's parameter is theta * s_k. So all can learn the same clicks, but those
-with a model for each arm have K times as much to learn.
+A context x of length 1, and K arms with public weights s between 1/2 and 1, or minus that: arm k has the features x * s_k
+and a click with probability 1 / (1 + exp(-theta' (x * s_k))). A library that knows features of arms is shown those K rows;
+one that keeps a model for each arm is shown x, and arm k's parameter is theta * s_k. So all can learn the same clicks, but
+those with a model for each arm have K times as much to learn.
 """
 
 from __future__ import annotations
