@@ -22,9 +22,10 @@ import numpy as np
 from adaprivate import blas, check, environments, extras, privacy
 from adaprivate import policies as policy_registry
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams, borrowed, bound, entry, streams
+from adaprivate.compiled import Streams, borrowed, bound, entry, held, kernel, streams
 from adaprivate.environments import Environment
-from adaprivate.environments.protocol import draw, visitor, visitors
+from adaprivate.environments.protocol import draw, room_for, visitor, visitors
+from adaprivate.offered import row
 from adaprivate.policies import Settings
 from adaprivate.policies.core.dispatch import select, update, visit
 from adaprivate.purposes import Purpose
@@ -38,6 +39,18 @@ CHUNK = 25
 """At most so many seeds share one preparation of noise."""
 YARDSTICKS = ("linucb", "tuned-linucb")
 """Whose reward, with their defaults, percentages are of: as published, and as one would run it."""
+
+
+@kernel
+def largest(values: Floats) -> Any:
+    """The largest; four at a time, which need not wait for one another."""
+    a = b = c = d = values[0]
+    whole = values.shape[0] - values.shape[0] % 4
+    for i in range(0, whole, 4):
+        a, b, c, d = max(a, values[i]), max(b, values[i + 1]), max(c, values[i + 2]), max(d, values[i + 3])
+    for i in range(whole, values.shape[0]):
+        a = max(a, values[i])
+    return max(max(a, b), max(c, d))
 
 
 @entry
@@ -60,25 +73,22 @@ def episode(
     """
     policy, place = borrowed(state), borrowed(world)
     own_streams, shared_streams = borrowed(own), borrowed(shared)
-    candidates = np.empty((arms, dimension))
-    means = np.empty(arms)
-    rewards = np.empty(arms)
+    room = room_for(place, arms, dimension), np.empty(arms), np.empty(arms)
+    candidates, means, rewards = borrowed(room)
     reward, regret, best_total, mean_total, longest = totals[0], totals[1], totals[2], totals[3], totals[4]
     steps = curve.shape[0]
     step = first * steps // rounds if rounds > 0 else 0
     for t in range(first, last):
         draw(place, t, candidates, means, rewards, shared_streams)
         chosen = select(policy, candidates, own_streams)
-        best, mean = means[0], 0.0
+        mean, best = 0.0, largest(means)
         for a in range(arms):
             mean += means[a]
-            if means[a] > best:
-                best = means[a]
         reward += rewards[chosen]
         regret += best - means[chosen]
         best_total += best
         mean_total += mean / arms
-        features = candidates[chosen]
+        features = row(candidates, chosen)
         square = 0.0
         for j in range(dimension):
             square += features[j] * features[j]
@@ -90,6 +100,7 @@ def episode(
             curve[step] = regret
             step += 1
     totals[0], totals[1], totals[2], totals[3], totals[4] = reward, regret, best_total, mean_total, longest
+    held(room)
 
 
 @dataclass(frozen=True)

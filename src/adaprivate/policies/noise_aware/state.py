@@ -13,6 +13,7 @@ import numpy as np
 
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, entry, kernel
+from adaprivate.offered import Offered, how_many, row
 from adaprivate.policies.core.books import fill_direction
 from adaprivate.policies.core.dispatch import counts, reads, selects
 from adaprivate.policies.core.linear import dot, highest, most_optimistic, sample_parameter
@@ -147,22 +148,23 @@ def place_of(items: Floats, slots: Integers, known: int, most: int, features: Fl
 
 
 @kernel
-def remember(state: NoiseAwareState, candidates: Floats) -> None:
+def remember(state: NoiseAwareState, candidates: Floats | Offered) -> None:
     """Keep the candidates of the first decisions, those that are scouted, as far as there is room."""
     s = state.scalars[0]
-    count = min(candidates.shape[0], state.offers.shape[0] // 4)  # of several rounds: who comes again is seen between them
+    count = min(how_many(candidates), state.offers.shape[0] // 4)  # of several rounds: who comes again is seen between them
     if s.offers + count > state.offers.shape[0] or s.offered >= state.plan[0].scouted:
         return
     for a in range(count):
-        for j in range(candidates.shape[1]):
-            state.offers[s.offers, j] = candidates[a, j]
+        features = row(candidates, a)
+        for j in range(features.shape[0]):
+            state.offers[s.offers, j] = features[j]
         state.offered_in[s.offers] = s.offered
         s.offers += 1
     s.offered += 1
 
 
-@selects.of(NoiseAwareState)
-def _select(state: NoiseAwareState, candidates: Floats, rng: Streams) -> int:
+@selects.of(NoiseAwareState, offers=True)
+def _select(state: NoiseAwareState, candidates: Offered, rng: Streams) -> int:
     s = state.scalars[0]
     rule = state.plan[0].rule
     if state.offers.shape[0] > 0:
@@ -170,7 +172,7 @@ def _select(state: NoiseAwareState, candidates: Floats, rng: Streams) -> int:
     is_open = s.open > 0
     s.open += 1
     if rule == THOMPSON or (is_open and state.plan[0].sampled > 0.0):
-        theta = state.parameter[: candidates.shape[1]]
+        theta = state.parameter[: row(candidates, 0).shape[0]]
         width = s.width if rule == THOMPSON else state.plan[0].sampled
         sample_parameter(state.root, state.coordinates, width, state.rotated, theta, rng)
         return highest(candidates, theta)
