@@ -17,7 +17,8 @@ from adaprivate.mechanisms.plan import plan_from_bytes
 from adaprivate.mechanisms.units import Event
 from adaprivate.policies.core.propensities import Propensities, choice_probabilities
 from adaprivate.policies.core.settings import exact_guarantee
-from adaprivate.runtime.learner import Learner, choose, learn, learn_and_choose
+from adaprivate.policies.core.stock import Stock
+from adaprivate.runtime.learner import Learner, choose, choose_from, learn, learn_and_choose
 
 
 def _stored(data: bytes) -> Any:
@@ -36,6 +37,7 @@ class Engine(ABC):
 
     def __init__(self) -> None:
         self._action = np.zeros(1, dtype=np.int64)
+        self._choose_from: Callable[..., int] | None = None
 
     @property
     @abstractmethod
@@ -67,6 +69,12 @@ class Engine(ABC):
     def choose_many(self, candidates: Floats, actions: Any) -> int:
         """A choice for each of ``candidates`` (n, K, d), clipped in place; how many were clipped, or -1."""
         return choose(self.state, candidates, self.rng, actions)
+
+    def choose_from(self, stock: Stock) -> int:
+        """The choice among items of a catalogue, which are checked and clipped already."""
+        if self._choose_from is None:
+            self._choose_from = bound(choose_from, self.state, stock, self.rng)
+        return self._choose_from(self.state, stock, self.rng)
 
     def propensities(self, candidates: Floats, draws: int) -> Propensities:
         """The probability of each of ``candidates`` (n, K, d)."""

@@ -24,7 +24,7 @@ LONGEST = 1.0 + 1e-9
 
 
 @kernel
-def _clip(candidates: Floats) -> int:
+def clip(candidates: Floats) -> int:
     """Clip rows to norm 1 in place; how many were longer, or -1 if one is not finite."""
     clipped = 0
     for a in range(candidates.shape[0]):
@@ -52,13 +52,19 @@ def choose(state: Any, candidates: Floats, rng: Streams, actions: Integers) -> i
     """A choice for each of ``candidates`` (n, K, d), clipped in place; how many were clipped, -1 if one is not finite."""
     clipped = 0
     for row in range(candidates.shape[0]):
-        longer = _clip(candidates[row])
+        longer = clip(candidates[row])
         if longer < 0:
             return -1
         clipped += longer
     for row in range(candidates.shape[0]):
         actions[row] = select(borrowed(state), borrowed(candidates[row]), borrowed(rng))
     return clipped
+
+
+@entry
+def choose_from(state: Any, candidates: Any, rng: Streams) -> int:
+    """The choice among candidates of norm at most 1, in whatever form ``select`` reads; nothing is checked or changed."""
+    return select(borrowed(state), borrowed(candidates), borrowed(rng))
 
 
 @entry
@@ -73,7 +79,7 @@ def learn_and_choose(
     state: Any, features: Floats, reward: float, person: int, candidates: Floats, rng: Streams, actions: Integers
 ) -> int:
     """Count one event of a simulated policy, then choose one of ``candidates`` (K, d); see :func:`choose`."""
-    clipped = _clip(candidates)
+    clipped = clip(candidates)
     if clipped < 0:
         return -1
     visit(borrowed(state), person)

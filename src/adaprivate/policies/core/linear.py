@@ -13,10 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adaprivate.check import Floats
-from adaprivate.compiled import Record, Streams, below, kernel, normal, record, uniform
+from adaprivate.compiled import Dispatch, Record, Streams, below, kernel, normal, record, uniform
 from adaprivate.offered import Offered, how_many, row
 from adaprivate.policies.core.dispatch import counts, reads, selects
 from adaprivate.policies.core.propensities import Propensities, certain, gaussian_best, propensities_of
+
+TIE = 1e-12
+"""Upper confidence bounds that differ by no more, relative to 1 + theirs, are equal: the first is chosen."""
 
 
 class LinearState(NamedTuple):
@@ -155,9 +158,24 @@ def sample_parameter(root: Floats, w: Floats, width: float, z: Floats, theta: Fl
         theta[i] = total
 
 
-@kernel
 def highest(candidates: Floats | Offered, theta: Floats) -> int:
     """The candidate with the largest score, the first among equals; theta may go on beyond the features."""
+    raise TypeError(f"{type(candidates).__name__} cannot be scored")
+
+
+def most_optimistic(root: Floats, w: Floats, width: float, phi: Floats, candidates: Floats | Offered) -> int:
+    """The candidate with the largest x' A^-1 b + width sqrt(x' A^-1 x), the first among equals (up to rounding)."""
+    raise TypeError(f"{type(candidates).__name__} cannot be scored")
+
+
+def most_hopeful(root: Floats, theta: Floats, width: float, phi: Floats, candidates: Floats | Offered) -> int:
+    """The candidate with the largest theta' x + width |S' x|, the first among equals (up to rounding)."""
+    raise TypeError(f"{type(candidates).__name__} cannot be scored")
+
+
+@kernel
+def highest_of_each(candidates: Any, theta: Floats) -> int:
+    """As :func:`highest`, one after the other."""
     best = 0
     top = -np.inf
     for a in range(how_many(candidates)):
@@ -169,31 +187,37 @@ def highest(candidates: Floats | Offered, theta: Floats) -> int:
 
 
 @kernel
-def most_optimistic(root: Floats, w: Floats, width: float, phi: Floats, candidates: Floats | Offered) -> int:
-    """The candidate with the largest x' A^-1 b + width sqrt(x' A^-1 x), the first among equals (up to rounding)."""
+def most_optimistic_of_each(root: Floats, w: Floats, width: float, phi: Floats, candidates: Any) -> int:
+    """As :func:`most_optimistic`, one after the other."""
     best = 0
     top = 0.0
     for a in range(how_many(candidates)):
         rotate(root, row(candidates, a), phi)
         score = dot(phi, w) + width * math.sqrt(dot(phi, phi))
-        if a == 0 or score > top + 1e-12 * (1.0 + abs(top)):
+        if a == 0 or score > top + TIE * (1.0 + abs(top)):
             top = score
             best = a
     return best
 
 
 @kernel
-def most_hopeful(root: Floats, theta: Floats, width: float, phi: Floats, candidates: Floats | Offered) -> int:
-    """The candidate with the largest theta' x + width |S' x|, the first among equals (up to rounding)."""
+def most_hopeful_of_each(root: Floats, theta: Floats, width: float, phi: Floats, candidates: Any) -> int:
+    """As :func:`most_hopeful`, one after the other."""
     best = 0
     top = 0.0
     for a in range(how_many(candidates)):
         rotate(root, row(candidates, a), phi)
         score = dot(row(candidates, a), theta) + width * math.sqrt(dot(phi, phi))
-        if a == 0 or score > top + 1e-12 * (1.0 + abs(top)):
+        if a == 0 or score > top + TIE * (1.0 + abs(top)):
             top = score
             best = a
     return best
+
+
+highests = Dispatch(highest, highest_of_each.py_func)  # type: ignore[attr-defined]
+optimists = Dispatch(most_optimistic, most_optimistic_of_each.py_func, by="candidates")  # type: ignore[attr-defined]
+hopes = Dispatch(most_hopeful, most_hopeful_of_each.py_func, by="candidates")  # type: ignore[attr-defined]
+"""Candidates may bring a faster way to the same choice, as a catalogue does (:mod:`adaprivate.policies.core.stock`)."""
 
 
 @kernel
