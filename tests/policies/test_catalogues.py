@@ -289,4 +289,6 @@ def test_ties_are_broken_by_the_first():
     assert TIE > 0
     rows = np.repeat(np.eye(D), 400, axis=0)
     policy = ap.policy("linucb", dimension=D, rounds=10, seed=1)
+    policy.warm_up(ap.Catalogue(rows))
+    assert policy.decided == 0
     assert policy.decide(ap.Catalogue(rows)).action == 0

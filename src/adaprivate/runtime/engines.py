@@ -72,9 +72,13 @@ class Engine(ABC):
 
     def choose_from(self, stock: Stock) -> int:
         """The choice among items of a catalogue, which are checked and clipped already."""
+        return self.ready_for(stock)(self.state, stock, self.rng)
+
+    def ready_for(self, stock: Stock) -> Callable[..., int]:
+        """What chooses among items of a catalogue, compiled or fetched from the cache."""
         if self._choose_from is None:
             self._choose_from = bound(choose_from, self.state, stock, self.rng)
-        return self._choose_from(self.state, stock, self.rng)
+        return self._choose_from
 
     def propensities(self, candidates: Floats, draws: int) -> Propensities:
         """The probability of each of ``candidates`` (n, K, d)."""

@@ -449,8 +449,12 @@ class Policy(Kept, Shown):
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 
-    def warm_up(self, candidates: int = 5) -> None:
+    def warm_up(self, candidates: int | Catalogue = 5) -> None:
         """Compile now what the first decisions would wait for, or fetch it from the cache. Nothing else changes."""
+        if isinstance(candidates, Catalogue):
+            with self._lock:
+                self._engine.ready_for(candidates._offer(None, self._dimension))
+            candidates = 1
         count = self._dimension if self._arms is not None else check.whole("candidates", candidates, at_least=1)
         with self._lock:
             self._engine.warm_up(np.eye(count, self._dimension))
