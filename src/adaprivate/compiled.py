@@ -58,6 +58,15 @@ def routine(function: Function) -> Function:
     return kept
 
 
+def scan(function: Function) -> Function:
+    """As :func:`routine`, but its sums may be reordered: for long loops over candidates."""
+    compiled = numba.njit(nogil=True, fastmath=_FAST, error_model="numpy")(function)
+    compiled._cache = code_cache.KeptOnDisk(function)
+    code_cache.share(compiled)
+    kept: Function = compiled
+    return kept
+
+
 def bound(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
     """An :func:`entry` compiled, or fetched from the disk, for arguments of these types alone.
 
@@ -87,17 +96,19 @@ class Dispatch:
     """A function that compiled code calls without knowing which: each state type brings its own.
 
     ``Dispatch(stub)`` is made once per function; ``@dispatch.of(State)`` registers the one for a state type. ``otherwise``:
-    the one for types that bring none.
+    the one for types that bring none. ``by``: the argument whose type decides, where that is not the first.
     """
 
-    def __init__(self, stub: Callable[..., Any], otherwise: Callable[..., Any] | None = None) -> None:
+    def __init__(
+        self, stub: Callable[..., Any], otherwise: Callable[..., Any] | None = None, *, by: str | None = None
+    ) -> None:
         self.known: dict[type, Callable[..., Any]] = {}
         code_cache.dispatched[stub] = self.known
         names = stub.__code__.co_varnames[: stub.__code__.co_argcount]
         namespace: dict[str, Any] = {"known": self.known}
         if otherwise is not None:
             self.of(object)(otherwise)
-        found = f"known.get(getattr({names[0]}, 'instance_class', None), known.get(object))"
+        found = f"known.get(getattr({by or names[0]}, 'instance_class', None), known.get(object))"
         source = f"def choose({', '.join(names)}):\n    return {found}\n"
         exec(source, namespace)  # numba wants a typing function with the stub's own argument names
         options = {"nogil": True, "forceinline": True, "fastmath": _FAST, "error_model": "numpy"}

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams
+from adaprivate.compiled import Streams, bound
 from adaprivate.mechanisms import Secure, packing
 from adaprivate.mechanisms.book import ArmBook, Book, Release
 from adaprivate.mechanisms.channels import ChannelPlan
@@ -18,7 +18,8 @@ from adaprivate.mechanisms.plan import plan_from_bytes
 from adaprivate.mechanisms.units import Event
 from adaprivate.policies.core.propensities import Propensities, choice_probabilities
 from adaprivate.policies.core.settings import exact_guarantee
-from adaprivate.runtime.learner import InUse, Learner, choose_many, learn_and_choose
+from adaprivate.policies.core.stock import Stock
+from adaprivate.runtime.learner import InUse, Learner, choose_from, choose_many, learn_and_choose
 
 
 def _stored(data: bytes) -> Any:
@@ -39,6 +40,7 @@ class Engine(ABC):
 
     def __init__(self) -> None:
         self._action = np.zeros(1, dtype=np.int64)
+        self._choose_from: Callable[..., int] | None = None
 
     @property
     @abstractmethod
@@ -72,6 +74,16 @@ class Engine(ABC):
     @abstractmethod
     def choose_many(self, candidates: Floats, actions: Any) -> int:
         """A choice for each of ``candidates`` (n, K, d), clipped in place; how many were clipped, or -1."""
+
+    def choose_from(self, stock: Stock) -> int:
+        """The choice among items of a catalogue, which are checked and clipped already."""
+        return self.ready_for(stock)(self.state, stock, self.rng)
+
+    def ready_for(self, stock: Stock) -> Callable[..., int]:
+        """What chooses among items of a catalogue, compiled or fetched from the cache."""
+        if self._choose_from is None:
+            self._choose_from = bound(choose_from, self.state, stock, self.rng)
+        return self._choose_from
 
     def propensities(self, candidates: Floats, draws: int) -> Propensities:
         """The probability of each of ``candidates`` (n, K, d)."""

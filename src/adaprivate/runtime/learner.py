@@ -25,7 +25,7 @@ LONGEST = 1.0 + 1e-9
 
 
 @kernel
-def _clip(candidates: Floats) -> int:
+def clip(candidates: Floats) -> int:
     """Clip rows to norm 1 in place; how many were longer, or -1 if one is not finite."""
     clipped = 0
     for a in range(candidates.shape[0]):
@@ -52,7 +52,7 @@ def within_reach(vectors: Floats) -> Floats:
 def _chosen(state: Any, candidates: Floats, rng: Streams, actions: Integers) -> int:
     clipped = 0
     for row in range(candidates.shape[0]):
-        longer = _clip(candidates[row])
+        longer = clip(candidates[row])
         if longer < 0:
             return -1
         clipped += longer
@@ -65,6 +65,12 @@ def _chosen(state: Any, candidates: Floats, rng: Streams, actions: Integers) -> 
 def choose(state: Any, candidates: Floats, rng: Streams, actions: Integers) -> int:
     """A choice for each of ``candidates`` (n, K, d), clipped in place; how many were clipped, -1 if one is not finite."""
     return _chosen(state, candidates, rng, actions)
+
+
+@entry
+def choose_from(state: Any, candidates: Any, rng: Streams) -> int:
+    """The choice among candidates of norm at most 1, in whatever form ``select`` reads; nothing is checked or changed."""
+    return select(borrowed(state), borrowed(candidates), borrowed(rng))
 
 
 @entry
@@ -99,7 +105,7 @@ def learn_and_choose(held: Any, features: Floats, reward: float, person: int, ca
     They are clipped in place; how many were, or -1 if one is not finite, and then nothing is counted.
     """
     use = taken(held)
-    clipped = _clip(candidates)
+    clipped = clip(candidates)
     if clipped >= 0:
         visit(use.state, person)
         update(use.state, borrowed(features), reward, use.rng)
@@ -112,7 +118,7 @@ def learn_and_choose(held: Any, features: Floats, reward: float, person: int, ca
 def count_and_choose(held: Any, features: Floats, candidates: Floats) -> int:
     """The same for a learner, which counts a round by its features and always chooses."""
     use = taken(held)
-    clipped = _clip(candidates)
+    clipped = clip(candidates)
     if clipped >= 0:
         counted(use.state, borrowed(features))
         use.done[0] += 1

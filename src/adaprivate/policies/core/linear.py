@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from adaprivate.check import Floats
-from adaprivate.compiled import Record, Streams, below, kernel, normals, on_stack, record, uniform
+from adaprivate.compiled import Dispatch, Record, Streams, below, kernel, normals, on_stack, record, uniform
 from adaprivate.offered import Offered, how_many, row
 from adaprivate.policies.core.dispatch import counts, reads, selects
 from adaprivate.policies.core.lanes import (
@@ -28,6 +28,9 @@ from adaprivate.policies.core.lanes import (
     times_turned,
 )
 from adaprivate.policies.core.propensities import Propensities, certain, gaussian_best, propensities_of
+
+TIE = 1e-12
+"""Upper confidence bounds that differ by no more, relative to 1 + theirs, are equal: the first is chosen."""
 
 
 class LinearState(NamedTuple):
@@ -161,9 +164,24 @@ def sample_parameter(root: Floats, w: Floats, width: float, z: Floats, theta: Fl
     times(root, z, theta)
 
 
-@kernel
 def highest(candidates: Floats | Offered, theta: Floats) -> int:
     """The candidate with the largest score, the first among equals; theta may go on beyond the features."""
+    raise TypeError(f"{type(candidates).__name__} cannot be scored")
+
+
+def most_optimistic(root: Floats, w: Floats, width: float, phi: Floats, candidates: Floats | Offered) -> int:
+    """The candidate with the largest x' A^-1 b + width sqrt(x' A^-1 x), the first among equals (up to rounding)."""
+    raise TypeError(f"{type(candidates).__name__} cannot be scored")
+
+
+def most_hopeful(root: Floats, theta: Floats, width: float, phi: Floats, candidates: Floats | Offered) -> int:
+    """The candidate with the largest theta' x + width |S' x|, the first among equals (up to rounding)."""
+    raise TypeError(f"{type(candidates).__name__} cannot be scored")
+
+
+@kernel
+def highest_of_each(candidates: Any, theta: Floats) -> int:
+    """As :func:`highest`, one after the other."""
     best, top = 0, -np.inf
     scores, last = on_stack(ROWS), how_many(candidates) - 1
     for first in range(0, last + 1, ROWS):
@@ -178,12 +196,12 @@ def highest(candidates: Floats | Offered, theta: Floats) -> int:
 @kernel
 def beyond(score: float) -> float:
     """What is larger than this score by more than rounding."""
-    return score + 1e-12 * (1.0 + abs(score))
+    return score + TIE * (1.0 + abs(score))
 
 
 @kernel
-def most_optimistic(root: Floats, w: Floats, width: float, phi: Floats, candidates: Floats | Offered) -> int:
-    """The candidate with the largest x' A^-1 b + width sqrt(x' A^-1 x), the first among equals (up to rounding)."""
+def most_optimistic_of_each(root: Floats, w: Floats, width: float, phi: Floats, candidates: Any) -> int:
+    """As :func:`most_optimistic`, one after the other."""
     best, bar = 0, -1e300
     block, along, spread = on_stack(ROOM), on_stack(LANES), on_stack(LANES)
     count, size = how_many(candidates), w.shape[0]
@@ -202,8 +220,8 @@ def most_optimistic(root: Floats, w: Floats, width: float, phi: Floats, candidat
 
 
 @kernel
-def most_hopeful(root: Floats, theta: Floats, width: float, phi: Floats, candidates: Floats | Offered) -> int:
-    """The candidate with the largest theta' x + width |S' x|, the first among equals (up to rounding)."""
+def most_hopeful_of_each(root: Floats, theta: Floats, width: float, phi: Floats, candidates: Any) -> int:
+    """As :func:`most_hopeful`, one after the other."""
     best, bar = 0, -1e300
     block, along, spread = on_stack(ROOM), on_stack(LANES), on_stack(LANES)
     count, size = how_many(candidates), phi.shape[0]
@@ -220,6 +238,12 @@ def most_hopeful(root: Floats, theta: Floats, width: float, phi: Floats, candida
             if score > bar:
                 best, bar = first + lane, beyond(score)
     return best
+
+
+highests = Dispatch(highest, highest_of_each.py_func)  # type: ignore[attr-defined]
+optimists = Dispatch(most_optimistic, most_optimistic_of_each.py_func, by="candidates")  # type: ignore[attr-defined]
+hopes = Dispatch(most_hopeful, most_hopeful_of_each.py_func, by="candidates")  # type: ignore[attr-defined]
+"""Candidates may bring a faster way to the same choice, as a catalogue does (:mod:`adaprivate.policies.core.stock`)."""
 
 
 @kernel
