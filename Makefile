@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo serve docs test check mutants readme clean
+.PHONY: demo serve docs test check mutants bench readme clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed
@@ -23,10 +23,14 @@ serve: $(VENV)/installed-service  # the service, made-up readers who use it, and
 	  while kill -0 $$readers 2>/dev/null; do kill -0 $$service 2>/dev/null || died; sleep 0.5; done; wait $$readers
 
 test: check
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --junitxml=build/tests.xml
 
 mutants: $(VENV)/installed-test  # plants mistakes in a copy of the source: do the tests notice? Takes half an hour
 	$(BIN)/python -m tests.mutants
+
+bench: $(VENV)/installed-test  # everything measured, as ratios: 20 minutes; QUICK=1 a few; SERVICE=1 the service too; PARTS=engine,peers
+	$(BIN)/python benchmarks/peers.py  # environments for other libraries, at the first time
+	$(BIN)/python benchmarks/bench.py $(if $(QUICK),--quick) $(if $(SERVICE),--service) $(if $(PARTS),--parts $(PARTS))
 
 check: $(VENV)/installed-test
 	$(BIN)/ruff check
@@ -59,4 +63,4 @@ readme: $(VENV)/installed
 	$(BIN)/python docs/refresh.py
 
 clean:
-	rm -rf $(VENV) demo site build dist service-data
+	rm -rf $(VENV) benchmarks/.envs demo site build dist service-data

@@ -1,28 +1,24 @@
-"""How fast fixed arms are, as ratios measured in one run: python benchmarks/arms.py [--quick] [--json FILE].
+"""Fixed arms: nanoseconds a round on five Bernoulli arms.
 
-Each policy on five Bernoulli arms through the engine, beside Thompson sampling written into one numba loop by hand and
-beside the normal numbers that it draws.
+Each policy through the engine, beside Thompson sampling written into one numba loop by hand and beside the normal numbers
+that it draws. A world's uniform number and the loop's own sums are what ``random`` pays.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
-import os
-import platform
-import sys
 
 import numba
 import numpy as np
 
 from adaprivate import environments
 from adaprivate.compiled import _FAST, normal, streams, uniform
+from adaprivate.purposes import Purpose
 from adaprivate.simulation import policy_settings, run_one
-from engine import timed, turns
+from measuring import target, timed, turns
 
 ROUNDS, SEED = 500_000, 1
-TARGETS = {"thompson, million rounds per second on one core": 5.0}
+TINY = {"rounds": 500, "names": ("thompson", "random"), "repeats": 1}
 POLICIES = (
     *("thompson", "filtered-thompson", "ucb1", "dp-se", "anytime-lazy-ucb", "adap-klucb", "adac-ucb"),
     *("lazy-dp-ts", "dp-ts", "mishra-thakurta-ucb", "random", "linucb"),
@@ -59,51 +55,35 @@ def only_samples(arms, rounds, own):
     return total
 
 
-def measure(repeats):
-    place = environments.environment("bernoulli-arms")
-    items = {}
-    for name in POLICIES:
-        policy = policy_settings(name, place, ROUNDS, {})
+def measured(quick, *, rounds=ROUNDS, names=POLICIES, repeats=None):
+    place, repeats = environments.environment("bernoulli-arms"), repeats or (3 if quick else 15)
+    items, apart = {}, 0.0
+    means = place.world(SEED).means
+
+    def own():
+        return streams(SEED, Purpose.EXPLORATION, Purpose.CHOICE)
+
+    def shared():
+        return streams(SEED, Purpose.ROUNDS, Purpose.REWARDS)
+
+    for name in names:
+        policy = policy_settings(name, place, rounds, {})
         noise = policy.noise_tables([SEED])[0]
         regret = run_one(policy, place, SEED, noise).regret
         items[name] = timed(run_one, policy, place, SEED, noise)
         if name == "thompson":
-            fused = hand_fused(place.world(SEED).means, ROUNDS, streams(SEED, 3, 4), streams(SEED, 1, 2))
-            if not math.isclose(regret, fused, rel_tol=1e-9):
-                raise SystemExit(f"the two loops play differently: regret {regret} and {fused}")
-    means = place.world(SEED).means
-    only_samples(5, 1, streams(SEED, 3, 4))
-    items["hand-fused thompson"] = lambda: timed(hand_fused, means, ROUNDS, streams(SEED, 3, 4), streams(SEED, 1, 2))()
-    items["five normal numbers"] = lambda: timed(only_samples, 5, ROUNDS, streams(SEED, 3, 4))()
+            apart = abs(regret - hand_fused(means, rounds, own(), shared())) / regret
+    only_samples(5, 1, own())
+    items["hand-fused thompson"] = lambda: timed(hand_fused, means, rounds, own(), shared())()
+    items["five normal numbers"] = lambda: timed(only_samples, 5, rounds, own())()
     best = turns(items, repeats)
-    nanoseconds = {name: round(1e9 * seconds / ROUNDS, 1) for name, seconds in best.items()}
     return {
-        "ns per round, five arms": nanoseconds,
-        "thompson, million rounds per second on one core": ROUNDS / best["thompson"] / 1e6,
-        "generic / hand-fused": best["hand-fused thompson"] / best["thompson"],
+        "nanoseconds a round": {name: 1e9 * seconds / rounds for name, seconds in best.items()},
         "share of a thompson round spent on its normal numbers": best["five normal numbers"] / best["thompson"],
+        "targets": [
+            target("thompson: relative difference of regret to hand-fused", apart, most=1e-9),
+            target("thompson: million rounds a second on one core", rounds / best["thompson"] / 1e6, least=5.0),
+            target("thompson: hand-fused time / ours", best["hand-fused thompson"] / best["thompson"], least=0.75),
+        ],
+        "notes": __doc__.partition("\n\n")[2].replace("\n", " ").strip(),
     }
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--json", metavar="FILE")
-    arguments = parser.parse_args()
-    found = measure(3 if arguments.quick else 15)
-    version = f"Python {platform.python_version()}, numba {numba.__version__}, load {os.getloadavg()[0]:.1f}"
-    machine = f"{platform.machine()}, {os.cpu_count()} cores, {version}"
-    lines = [f"machine: {machine}"]
-    for name, value in found.items():
-        shown = ", ".join(f"{k}: {v}" for k, v in value.items()) if isinstance(value, dict) else f"{value:.2f}"
-        target = TARGETS.get(name)
-        verdict = f" (target {target:g}: {'met' if value >= target else 'missed'})" if target is not None else ""
-        lines.append(f"{name}: {shown}{verdict}")
-    sys.stdout.write("\n".join(lines) + "\n")
-    if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump({"machine": machine, **found}, file, indent=1)
-
-
-if __name__ == "__main__":
-    main()

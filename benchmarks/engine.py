@@ -1,336 +1,173 @@
-"""How fast the engine is, as ratios measured in one run: python benchmarks/engine.py [--quick] [--json FILE].
+"""The engine beside other ways to run the same simulation: NumPy, loops fused by hand, C++.
 
-Items that are compared take turns, several times over, and each keeps its best time: what else the machine does then
-touches all of them alike. Compiling is done before the clock starts.
+Items take turns, several times over, and each keeps its best time; compiling is done before the clock starts. The engine
+runs any policy in any world; the others are one algorithm and one world each, with the same random numbers where they can
+be (hand-fused, C++), and must then end with the same regret.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import math
-import os
-import platform
-import sys
-import time
+import importlib.util
+import subprocess
 
-import numba
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from adaprivate import environments, policies
-from adaprivate.compiled import _FAST, below, normal, streams, uniform
-from adaprivate.experiments import table1, table2
-from adaprivate.runtime.policy import Policy
-from adaprivate.simulation import policy_settings, run_all, run_one
+import fused
+import literal
+from adaprivate import environments
+from adaprivate.check import InputError
+from adaprivate.simulation import policy_settings, run_one
+from measuring import target, timed, turns
 
-D, K, SEED = 20, 5, 1
-TARGETS = {
-    "generic / hand-fused": 0.75,
-    "generic / NumPy": 100.0,
-    "two jobs / one": 1.8,
-    "noise-aware-ts / lints": 1.0,
-    "noise-aware / linucb": 1.0,
-}
-
-
-def settings(name="adaprivate-ts", *, dimension=D, rounds=10_000):
-    options = {"batch_size": min(300, rounds)} if name.startswith("adaprivate") else {}
-    return policies.settings(name, {"dimension": dimension, "rounds": rounds, **options})
-
-
-def world(dimension=D, candidates=K):
-    return environments.environment("synthetic", {"dimension": dimension, "candidates": candidates})
+SEED = 1
+FAMILIES = (
+    *("adaprivate-ts", "lints", "rr-lints", "noise-aware-ts", "noise-aware-greedy"),
+    *("adaprivate-ucb", "linucb", "rr-linucb", "noise-aware-ucb", "noise-aware", "jdp-linucb-gaussian"),
+)
+SAMPLING = ("adaprivate-ts", "lints", "rr-lints", "noise-aware-ts", "noise-aware-greedy")
+"""They score a candidate with d numbers; the others with d squared."""
+FULL = tuple((d, k) for d in (5, 20, 50, 100, 300) for k in (5, 25, 1_000, 10_000))
+QUICK = ((5, 25), (20, 5), (50, 25), (50, 1_000), (100, 5), (300, 5))
+LONGEST = 2.0
+"""Seconds that a run may take; what would take longer is left out, and listed."""
+OPTIONS = {"jdp-linucb-gaussian": {"neighbours": "replace"}}
+TINY = {"cells": ((5, 5), (8, 30)), "families": ("adaprivate-ts", "linucb"), "repeats": 1, "budget": 0.002}
 
 
-def turns(items, repeats):
-    """The best time of each item, in seconds; the items take turns. Each item returns how long it took."""
-    best = dict.fromkeys(items, math.inf)
-    for _ in range(repeats):
-        for name, item in items.items():
-            best[name] = min(best[name], item())
-    return best
+def nanoseconds(name, d, k):
+    """About what a round takes: to choose how many to play."""
+    each = 300 + 1.2 * d * d + 0.8 * d * k
+    each += 0 if name in SAMPLING else 0.4 * d * d * k
+    return each * (2 if name.startswith(("noise-aware", "jdp")) else 1)
 
 
-def timed(function, *arguments, clock=time.process_time):
-    """An item: the processor time (or other clock) of one call."""
-
-    def item():
-        started = clock()
-        function(*arguments)
-        return clock() - started
-
-    return item
+def world(d, k):
+    return environments.environment("synthetic", {"dimension": d, "candidates": k, "arms": max(100, k)})
 
 
-@numba.njit(nogil=True, fastmath=_FAST, error_model="numpy")
-def hand_fused(arms, arm_means, order, rounds, count, batch, noise, own, shared):
-    """Algorithm 1 on the synthetic world with everything written into one loop: what a generic loop is measured against."""
-    d = arms.shape[1]
-    S, w, phi, z = np.eye(d), np.zeros(d), np.zeros(d), np.zeros(d)
-    total, theta = np.zeros(d), np.zeros(d)
-    chosen_arms = np.zeros(count, np.int64)
-    regret = 0.0
-    releases = 0
-    for t in range(rounds):
-        for a in range(count):
-            swap = a + below(shared, 0, arms.shape[0] - a)
-            arm = order[swap]
-            order[swap] = order[a]
-            order[a] = arm
-            chosen_arms[a] = arm
-        u = uniform(shared, 1)
-        for j in range(d):
-            z[j] = w[j] + normal(own, 0)
-        for i in range(d):
-            score = 0.0
-            for j in range(d):
-                score += S[i, j] * z[j]
-            theta[i] = score
-        top, best, chosen = -np.inf, 0.0, 0
-        for a in range(count):
-            arm = chosen_arms[a]
-            score = 0.0
-            for j in range(d):
-                score += arms[arm, j] * theta[j]
-            best = max(best, arm_means[arm])
-            if score > top:
-                top, chosen = score, arm
-        mean = arm_means[chosen]
-        regret += best - mean
-        for j in range(d):
-            phi[j] = 0.0
-        for i in range(d):
-            x = arms[chosen, i]
-            for j in range(d):
-                phi[j] += S[i, j] * x
-        square, along = 0.0, 0.0
-        for j in range(d):
-            square += phi[j] * phi[j]
-            along += phi[j] * w[j]
-        gain = 1.0 / (1.0 + square + math.sqrt(1.0 + square))
-        for i in range(d):
-            pull = 0.0
-            for j in range(d):
-                pull += S[i, j] * phi[j]
-            pull *= gain
-            for j in range(d):
-                S[i, j] -= pull * phi[j]
-        reward = 1.0 if u < mean else 0.0
-        for j in range(d):
-            w[j] -= gain * along * phi[j]
-            total[j] += reward * arms[chosen, j]
-        if (t + 1) % batch == 0:
-            for j in range(d):
-                w[j] = 0.0
-            for i in range(d):
-                x = total[i] + noise[releases, i]
-                for j in range(d):
-                    w[j] += S[i, j] * x
-            releases += 1
-    return regret
+def settings(name, place, budget):
+    """The policy for as many rounds as take about this many seconds."""
+    expected = nanoseconds(name, place.dimension, place.candidates) / 1e9
+    least = 100 if name.startswith("noise-aware") else 40
+    rounds = int(min(50_000, max(least, budget / expected)))
+    if rounds * expected > LONGEST:
+        raise InputError(f"a run of {rounds} rounds would take about {rounds * expected:.0f} s")
+    batch = {"batch_size": min(300, rounds // 2)} if name.startswith("adaprivate") else {}
+    return policy_settings(name, place, rounds, batch | OPTIONS.get(name, {}))
 
 
-def fused_once(policy, place, noise):
-    state = place.world(SEED)
-    own, shared = streams(SEED, 3, 4), streams(SEED, 1, 2)
-    return hand_fused(state.arms, state.means, state.order, policy.rounds, K, policy.batch_size, noise, own, shared)
+def others(name):
+    """Who else plays this policy: functions of (policy, place, seed, noise) that give seconds and regret."""
+    found = {"hand-fused": fused.play} if name in fused.KINDS else {}
+    if importlib.util.find_spec("cpp"):
+        import cpp
+
+        known = {"adaprivate-ts": cpp.thompson, "linucb": cpp.optimistic}
+        found |= {"C++": known[name]} if name in known else {}
+    return found
 
 
-def numpy_literal(arms, means, rounds, batch, noise):
-    """The same simulation in NumPy: the world drawn, Algorithm 1 as printed with a Cholesky factor per round, regret."""
-    rng = np.random.default_rng(0)
-    A, b, batch_b, count, k, regret = np.eye(D), np.zeros(D), np.zeros(D), 0, 0, 0.0
-    for _ in range(rounds):
-        offered = rng.permutation(len(arms))[:K]
-        x, mean = arms[offered], means[offered]
-        L = np.linalg.cholesky(A)
-        half = solve_triangular(L, b, lower=True, check_finite=False) + rng.standard_normal(D)
-        a = np.argmax(x @ solve_triangular(L, half, lower=True, trans="T", check_finite=False))
-        regret += mean.max() - mean[a]
-        A += np.outer(x[a], x[a])
-        batch_b += (rng.random() < mean[a]) * x[a]
-        count += 1
-        if count >= batch:
-            b = b + batch_b + noise[k]
-            batch_b, count, k = np.zeros(D), 0, k + 1
-    return regret
-
-
-def against_others(repeats):
-    policy, place = settings(rounds=50_000), world()
-    noise = policy.noise_tables([SEED])[0]
-    generic, fused = run_one(policy, place, SEED, noise).regret, fused_once(policy, place, noise)
-    if not math.isclose(generic, fused, rel_tol=1e-9):
-        raise SystemExit(f"the two loops play differently: regret {generic} and {fused}")
-    arms, means, slow = place.world(SEED).arms, place.world(SEED).means, 2000
-    items = {
-        "generic": timed(run_one, policy, place, SEED, noise),
-        "hand-fused": timed(fused_once, policy, place, noise),
-        "NumPy": timed(numpy_literal, arms, means, slow, 300, np.diff(noise, axis=0)),
-    }
-    best = turns(items, repeats)
-    speed = {name: (slow if name == "NumPy" else policy.rounds) / seconds for name, seconds in best.items()}
-    return {
-        "rounds per second, one core, d 20, K 5": {name: round(value) for name, value in speed.items()},
-        "generic / hand-fused": speed["generic"] / speed["hand-fused"],
-        "generic / NumPy": speed["generic"] / speed["NumPy"],
-    }
-
-
-def scaling(repeats):
-    """Nanoseconds per round as the dimension, and as the number of candidates, grows."""
-
-    def nanoseconds(cases):
-        items, rounds = {}, {}
-        for name, (dimension, candidates) in cases.items():
-            rounds[name] = max(2_000, min(40_000, 10_000_000 // dimension**2))
-            policy, place = settings(dimension=dimension, rounds=rounds[name]), world(dimension, candidates)
+def cell(d, k, families, repeats, budget):
+    """Nanoseconds a round of every item of one size; how far regrets are apart; what was left out."""
+    place = world(d, k)
+    items, rounds, apart, left = {}, {}, {}, []
+    arms, means = place.world(SEED).arms, place.world(SEED).means
+    for name in families:
+        try:
+            policy = settings(name, place, budget)
             noise = policy.noise_tables([SEED])[0]
-            run_one(policy, place, SEED, noise)
-            items[name] = timed(run_one, policy, place, SEED, noise)
-        return {name: 1e9 * seconds / rounds[name] for name, seconds in turns(items, repeats).items()}
-
-    by_dimension = nanoseconds({d: (d, K) for d in (5, 10, 20, 50, 100)})
-    by_candidates = nanoseconds({k: (D, k) for k in (2, 5, 20, 100)})
-    return {
-        "ns per round by d (K 5)": {d: round(ns) for d, ns in by_dimension.items()},
-        "ns per round / d^2": {d: round(ns / d**2, 2) for d, ns in by_dimension.items()},
-        "ns per round by K (d 20)": {k: round(ns) for k, ns in by_candidates.items()},
-        "ns per further candidate": {
-            f"{low} to {high}": round((by_candidates[high] - by_candidates[low]) / (high - low), 1)
-            for low, high in ((2, 5), (5, 20), (20, 100))
-        },
-    }
-
-
-def serving(repeats):
-    """Microseconds of decide and learn from Python."""
-    rng = np.random.default_rng(0)
-    calls = 4000
-    candidates = rng.standard_normal((64, K, D)) / (2 * math.sqrt(D))
-
-    def serve(policy):
-        for t in range(calls):
-            policy.learn(policy.decide(candidates[t % 64]), 0.5)
-
-    items = {}
-    for name in ("adaprivate-ts", "adaprivate-ucb", "linucb"):
-        policy = Policy(settings(name), seed=0, source=None)
-        serve(policy)
-        items[name] = timed(serve, policy)
-    found = {name: round(1e6 * seconds / calls, 2) for name, seconds in turns(items, repeats).items()}
-    return {"decide + learn, microseconds, d 20, K 5": found}
-
-
-def noise_aware(repeats):
-    """A round of the noise-aware policies, batch ends included, against the policies they replace; and their plans."""
-    place, rounds = world(), 50_000
-    items = {}
-    for name in ("lints", "noise-aware-ts", "linucb", "noise-aware", "noise-aware-greedy"):
-        policy = settings(name, rounds=rounds)
-        noise = policy.noise_tables([SEED])[0]
-        run_one(policy, place, SEED, noise)
-        items[name] = timed(run_one, policy, place, SEED, noise)
+            regret = run_one(policy, place, SEED, noise).regret
+        except InputError as error:
+            left.append({"policy": name, "engine": "ours", "d": d, "K": k, "why": str(error)})
+            continue
+        given = policy, place, SEED, noise
+        items[name, "engine"], rounds[name, "engine"] = lambda g=given: run_one(*g).seconds, policy.rounds
+        for other, play in others(name).items():
+            try:
+                _, same = play(*given)
+            except (OSError, subprocess.CalledProcessError) as error:  # no compiler, or none that can
+                left.append({"policy": name, "engine": other, "d": d, "K": k, "why": str(error)})
+                continue
+            apart[name, other] = abs(regret - same) / max(1e-12, abs(regret))
+            items[name, other], rounds[name, other] = lambda p=play, g=given: p(*g)[0], policy.rounds
+        if name in fused.KINDS:
+            slow = max(20, policy.rounds // 100)
+            batch = getattr(policy, "batch_size", 0)
+            asked = arms, means, fused.KINDS[name], slow, k, batch, np.zeros((slow, d))
+            literal.play(*asked)
+            items[name, "NumPy"], rounds[name, "NumPy"] = timed(literal.play, *asked), slow
     best = turns(items, repeats)
+    return {item: 1e9 * seconds / rounds[item] for item, seconds in best.items()}, apart, left
 
-    def plan(**options):
-        made = policies.settings("noise-aware", {"dimension": D, "channel": "gaussian", **options})
-        started = time.perf_counter()
-        made.extended(made.learner()).learner()  # as after the first offers: rows are fitted, and how they are read
-        return round(time.perf_counter() - started, 3)
 
+def pivot(rows, value, every=None):
+    """A row for every policy and d, a column for every K."""
+    table = {}
+    for row in sorted(rows, key=lambda row: row["K"]):
+        if row.get(value) is not None and (every is None or row["policy"] in every):
+            line = table.setdefault((row["policy"], row["d"]), {"policy": row["policy"], "d": row["d"]})
+            line[f"K {row['K']:,}"] = row[value]
+    columns = {column: None for line in table.values() for column in line}
+    columns = sorted(columns, key=lambda column: (column[:2] == "K ", len(column), column))
+    lines = [table[key] for key in sorted(table, key=lambda key: (FAMILIES.index(key[0]), key[1]))]
+    return [{column: line.get(column) for column in ("policy", *(c for c in columns if c != "policy"))} for line in lines]
+
+
+def measured(quick, *, cells=None, families=FAMILIES, repeats=None, budget=None):
+    rows, left, apart = [], [], {}
+    for d, k in cells or (QUICK if quick else FULL):
+        best, regrets, out = cell(d, k, families, repeats or (3 if quick else 5), budget or (0.03 if quick else 0.05))
+        left += out
+        apart |= {(*item, d, k): value for item, value in regrets.items()}
+        for name in families:
+            if (name, "engine") not in best:
+                continue
+            row = {"policy": name, "d": d, "K": k, "engine": best[name, "engine"]}
+            for other in ("hand-fused", "C++", "NumPy"):
+                row[other] = best.get((name, other))
+                row[f"over {other}"] = row["engine"] / row[other] if row[other] else None
+            rows.append(row)
     return {
-        "ns per round, d 20, K 5": {name: round(1e9 * seconds / rounds) for name, seconds in best.items()},
-        "noise-aware-ts / lints": best["lints"] / best["noise-aware-ts"],
-        "noise-aware / linucb": best["linucb"] / best["noise-aware"],
-        "seconds to plan, by batches": {
-            33: plan(rounds=9_900, batch_size=300, growth=1.0),
-            250: plan(rounds=2_500, batch_size=10, growth=1.0),
-            2000: plan(rounds=20_000, batch_size=10, growth=1.0),
-        },
+        "nanoseconds a round": pivot(rows, "engine"),
+        "our time over hand-fused numba": pivot(rows, "over hand-fused"),
+        "our time over C++ with d and K known to the compiler": pivot(rows, "over C++"),
+        "our time over NumPy, a Cholesky factor a round": pivot(rows, "over NumPy"),
+        **({"left out": left} if left else {}),
+        "raw": rows,
+        "targets": list(goals(rows, apart)),
+        "charts": [
+            {
+                "title": f"a round, K {k}",
+                "x": sorted({row["d"] for row in rows if row["K"] == k}),
+                "series": series(rows, k),
+                "over": "dimension",
+                "label": "ns",
+            }
+            for k in sorted({row["K"] for row in rows})
+            if len({row["d"] for row in rows if row["K"] == k}) > 2
+        ],
+        "notes": __doc__.partition("\n\n")[2].replace("\n", " ").strip(),
     }
 
 
-def cores(repeats):
-    """The same 60 runs on one thread and on two, by the wall clock and by processor time (ratio 1: nothing is lost)."""
-    policy, place = settings(), world()
-    run_all([policy], place, range(60), jobs=2)
-
-    def both(jobs, clock):
-        return timed(lambda: run_all([policy], place, range(60), jobs=jobs), clock=clock)
-
-    clocks = (time.perf_counter, time.process_time)
-    best = turns({(jobs, clock): both(jobs, clock) for jobs in (1, 2) for clock in clocks}, repeats)
-    wall, processor = ({jobs: best[jobs, clock] for jobs in (1, 2)} for clock in clocks)
-    return {
-        "seconds for 60 runs by jobs": {jobs: round(seconds, 3) for jobs, seconds in wall.items()},
-        "two jobs / one": wall[1] / wall[2],
-        "processor time, two jobs / one": processor[2] / processor[1],
-    }
+def series(rows, k):
+    sizes = sorted({row["d"] for row in rows if row["K"] == k})
+    found = {(row["policy"], row["d"]): row["engine"] for row in rows if row["K"] == k}
+    shown = ("adaprivate-ts", "linucb", "noise-aware-ts", "noise-aware")
+    return {name: [found.get((name, d)) for d in sizes] for name in shown if any((name, d) in found for d in sizes)}
 
 
-def size(part):
-    """The bytes of an array, or of everything in a state."""
-    return sum(map(size, part)) if isinstance(part, tuple) else part.nbytes
-
-
-def memory(_):
-    policy, place = settings(), world()
-    parts = {
-        "state": policy.start(policy.noise_tables([0])[0]),
-        "world": place.world(0),
-        "streams": (streams(0, 1, 2), streams(0, 3, 4)),
-    }
-    return {"bytes per run, d 20, T 10,000": {name: size(part) for name, part in parts.items()}}
-
-
-def tables(_):
-    """Every setting of Tables 1 and 2, once, on all cores, and what 1,000 seeds would take."""
-    place, seeds = world(), 25
-    unique = {(s["policy"], tuple(s.get("options", {}).items())) for s in [*table1.SETTINGS, *table2.SETTINGS]}
-    chosen = [policy_settings(name, place, 10_000, dict(options)) for name, options in sorted(unique, key=str)]
-    run_all(chosen, place, [0])
-    started = time.perf_counter()
-    run_all(chosen, place, range(seeds))
-    seconds = time.perf_counter() - started
-    return {
-        "Tables 1 and 2": {
-            "settings": len(chosen),
-            "million rounds per second, all cores": round(len(chosen) * seeds * 10_000 / seconds / 1e6, 2),
-            "seconds for 1,000 seeds (estimate)": round(seconds * 1000 / seeds),
-        }
-    }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
-    parser.add_argument("--quick", action="store_true", help="fewer repeats")
-    parser.add_argument("--json", metavar="FILE", help="also write the numbers here")
-    arguments = parser.parse_args()
-    repeats = 5 if arguments.quick else 15
-    found = {
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-        f"numba {numba.__version__}, load {os.getloadavg()[0]:.1f}"
-    }
-    sys.stdout.write(f"machine: {found['machine']}\n")
-    for part in (against_others, scaling, noise_aware, serving, cores, memory, tables):
-        numbers = part(repeats)
-        found |= numbers
-        for name, value in numbers.items():
-            sys.stdout.write(f"{name}: {_shown(name, value)}\n")
-            sys.stdout.flush()
-    if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump(found, file, indent=2)
-
-
-def _shown(name, value):
-    if isinstance(value, dict):
-        return ", ".join(f"{key}: {entry:,}" for key, entry in value.items())
-    target = TARGETS.get(name)
-    return f"{value:.2f}" + ("" if target is None else f" (target {target:g}: {'met' if value >= target else 'missed'})")
-
-
-if __name__ == "__main__":
-    main()
+def goals(rows, apart):
+    yield target("largest relative difference of regret to hand-fused and C++", max(apart.values(), default=0.0), most=1e-9)
+    at = {(row["policy"], row["d"], row["K"]): row for row in rows}
+    main = at.get(("adaprivate-ts", 20, 5))
+    if main:
+        yield target("adaprivate-ts, d 20, K 5: hand-fused time / ours", 1 / main["over hand-fused"], least=0.75)
+        yield target("adaprivate-ts, d 20, K 5: NumPy's time / ours", 1 / main["over NumPy"], least=100.0)
+    written = [row["over C++"] for row in rows if row["over C++"]]
+    if written:
+        yield target("our time over C++, geometric mean", float(np.exp(np.mean(np.log(written)))), most=1.5)
+    for ours, other in (("noise-aware-ts", "lints"), ("noise-aware", "linucb")):
+        if (ours, 20, 5) in at and (other, 20, 5) in at:
+            ratio = at[other, 20, 5]["engine"] / at[ours, 20, 5]["engine"]
+            yield target(f"d 20, K 5: {other}'s time / {ours}'s, releases included", ratio, least=1.0)

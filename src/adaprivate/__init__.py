@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from adaprivate.mechanisms.laws.randomised_response import flip
     from adaprivate.planning import plan
     from adaprivate.registry import register
+    from adaprivate.runtime.catalogue import Catalogue
     from adaprivate.runtime.decisions import RewardRefusedError
     from adaprivate.runtime.named import (
         AdaPrivateTS,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AdaPrivateTS",
     "AdaPrivateUCB",
+    "Catalogue",
     "ClippedWarning",
     "Featuriser",
     "InputError",
@@ -65,6 +67,7 @@ __all__ = [
 
 # Loaded on first use, so that accounting never waits for the compiler, nor a client of the service for accounting.
 _LAZY = {
+    "Catalogue": "adaprivate.runtime.catalogue",
     "ClippedWarning": "adaprivate.errors",
     "Featuriser": "adaprivate.features",
     "InputError": "adaprivate.errors",

@@ -52,7 +52,8 @@ _OWN_FOLDER = re.compile(r"[0-9a-f]{16}(\.old-[0-9a-f]{32})?")
 _VERSIONED = {*sys.stdlib_module_names, "numpy", "numba", "llvmlite"}
 """Packages whose version stands for what is in them."""
 _HERE = [
-    hashlib.sha256(pkgutil.get_data(__package__, f"{name}.py") or b"").hexdigest() for name in ("code_cache", "compiled")
+    hashlib.sha256(pkgutil.get_data(__package__, f"{name}.py") or b"").hexdigest()
+    for name in ("code_cache", "compiled", "held")
 ]
 
 
@@ -229,6 +230,9 @@ class _Contents:
         return hashlib.sha256("\n".join(self._lines).encode()).hexdigest()[:16]
 
     def _add_type(self, kind: Any) -> None:
+        if hasattr(kind, "held"):  # :class:`adaprivate.held.HeldType`, which is among what is always written
+            self._add_type(kind.held)
+            return
         if _root(type(kind).__module__) not in _VERSIONED:
             self._lines.append(_package(type(kind).__module__))
         if hasattr(kind, "instance_class"):

@@ -17,7 +17,9 @@ import numba
 import numba.extending
 import numpy as np
 import numpy.typing as npt
-from numba.core import cgutils, event
+from llvmlite import ir
+from numba.core import cgutils, event, types
+from numba.np.arrayobj import populate_array
 
 from adaprivate import check, code_cache
 
@@ -56,6 +58,15 @@ def routine(function: Function) -> Function:
     return kept
 
 
+def scan(function: Function) -> Function:
+    """As :func:`routine`, but its sums may be reordered: for long loops over candidates."""
+    compiled = numba.njit(nogil=True, fastmath=_FAST, error_model="numpy")(function)
+    compiled._cache = code_cache.KeptOnDisk(function)
+    code_cache.share(compiled)
+    kept: Function = compiled
+    return kept
+
+
 def bound(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
     """An :func:`entry` compiled, or fetched from the disk, for arguments of these types alone.
 
@@ -85,17 +96,19 @@ class Dispatch:
     """A function that compiled code calls without knowing which: each state type brings its own.
 
     ``Dispatch(stub)`` is made once per function; ``@dispatch.of(State)`` registers the one for a state type. ``otherwise``:
-    the one for types that bring none.
+    the one for types that bring none. ``by``: the argument whose type decides, where that is not the first.
     """
 
-    def __init__(self, stub: Callable[..., Any], otherwise: Callable[..., Any] | None = None) -> None:
+    def __init__(
+        self, stub: Callable[..., Any], otherwise: Callable[..., Any] | None = None, *, by: str | None = None
+    ) -> None:
         self.known: dict[type, Callable[..., Any]] = {}
         code_cache.dispatched[stub] = self.known
         names = stub.__code__.co_varnames[: stub.__code__.co_argcount]
         namespace: dict[str, Any] = {"known": self.known}
         if otherwise is not None:
             self.of(object)(otherwise)
-        found = f"known.get(getattr({names[0]}, 'instance_class', None), known.get(object))"
+        found = f"known.get(getattr({by or names[0]}, 'instance_class', None), known.get(object))"
         source = f"def choose({', '.join(names)}):\n    return {found}\n"
         exec(source, namespace)  # numba wants a typing function with the stub's own argument names
         options = {"nogil": True, "forceinline": True, "fastmath": _FAST, "error_model": "numpy"}
@@ -108,9 +121,8 @@ class Dispatch:
             _tell_apart(state)
 
         def register(function: Function) -> Function:
-            bare = FunctionType(
-                function.__code__, function.__globals__, function.__name__
-            )  # numba refuses annotations here
+            code, names = function.__code__, function.__globals__  # numba refuses annotations here
+            bare = FunctionType(code, names, function.__name__, None, function.__closure__)
             self.known[state] = bare
             return function
 
@@ -154,6 +166,34 @@ def borrowed(context: Any, value: Any) -> Any:
         return strip(context, builder, signature.args[0], arguments[0])
 
     return value(value), generate
+
+
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+def on_stack(context: Any, count: Any) -> Any:
+    """An array of so many numbers, a constant, on the stack: room that costs nothing; it ends with the function."""
+    del context
+    if not isinstance(count, types.IntegerLiteral):
+        return None
+    length, kind = count.literal_value, types.Array(types.float64, 1, "C")
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        del signature, arguments
+        number = context.get_value_type(types.float64)
+        with builder.goto_entry_block():  # not by alloca_once, which fills it with zeros at every call
+            data = builder.alloca(ir.ArrayType(number, length))
+        data.align = 64
+        array = context.make_array(kind)(context, builder)
+        shape, stride = context.get_constant(types.intp, length), context.get_constant(types.intp, 8)
+        place = builder.bitcast(data, number.as_pointer())
+        populate_array(array, data=place, shape=(shape,), strides=(stride,), itemsize=stride, meminfo=None)
+        return array._getvalue()
+
+    return kind(count), generate
+
+
+@kernel
+def held(owner: Any) -> None:
+    """Nothing; but what is made in compiled code and then borrowed lives until it was given to this."""
 
 
 class _Announcer(event.Listener):  # type: ignore[misc]
@@ -240,18 +280,26 @@ _U = np.uint64
 
 
 @kernel
+def _advanced(a: Any, b: Any, c: Any, d: Any) -> Any:
+    """64 random bits, and the state of the stream after them."""
+    total = a + d
+    word = ((total << _U(23)) | (total >> _U(41))) + a
+    shifted = b << _U(17)
+    c ^= a
+    d ^= b
+    b ^= c
+    a ^= d
+    c ^= shifted
+    d = (d << _U(45)) | (d >> _U(19))
+    return word, a, b, c, d
+
+
+@kernel
 def bits(words: Streams, row: int) -> np.uint64:
     """64 random bits."""
-    total = words[row, 0] + words[row, 3]
-    result = ((total << _U(23)) | (total >> _U(41))) + words[row, 0]
-    shifted = words[row, 1] << _U(17)
-    words[row, 2] ^= words[row, 0]
-    words[row, 3] ^= words[row, 1]
-    words[row, 1] ^= words[row, 2]
-    words[row, 0] ^= words[row, 3]
-    words[row, 2] ^= shifted
-    words[row, 3] = (words[row, 3] << _U(45)) | (words[row, 3] >> _U(19))
-    return np.uint64(result)
+    word, a, b, c, d = _advanced(words[row, 0], words[row, 1], words[row, 2], words[row, 3])
+    words[row, 0], words[row, 1], words[row, 2], words[row, 3] = a, b, c, d
+    return np.uint64(word)
 
 
 @kernel
@@ -296,32 +344,36 @@ def normal(words: Streams, row: int) -> float:
 
 @kernel
 def normals(words: Streams, row: int, out: npt.NDArray[np.float64]) -> None:
-    """Fill a matrix with what :func:`normal` would give one by one; the stream stays in registers meanwhile."""
+    """Fill an array with what :func:`normal` would give one by one; the stream stays in registers meanwhile."""
+    numbers = out.reshape(out.size)
     a, b, c, d = words[row, 0], words[row, 1], words[row, 2], words[row, 3]
-    for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            while True:
-                total = a + d
-                word = ((total << _U(23)) | (total >> _U(41))) + a
-                shifted = b << _U(17)
-                c ^= a
-                d ^= b
-                b ^= c
-                a ^= d
-                c ^= shifted
-                d = (d << _U(45)) | (d >> _U(19))
-                layer = np.int64(word & _U(255))
-                size = (word >> _U(9)) & _U(0x000FFFFFFFFFFFFF)
-                x = size * _WIDTHS[layer]
-                if word & _U(256):
-                    x = -x
-                if size < _LIMITS[layer]:
-                    out[i, j] = x
-                    break
-                words[row, 0], words[row, 1], words[row, 2], words[row, 3] = a, b, c, d
-                accepted, x = _rare(words, row, layer, x)
-                a, b, c, d = words[row, 0], words[row, 1], words[row, 2], words[row, 3]
-                if accepted:
-                    out[i, j] = x
-                    break
+    for i in range(numbers.shape[0]):
+        while True:
+            word, a, b, c, d = _advanced(a, b, c, d)
+            layer = np.int64(word & _U(255))
+            size = (word >> _U(9)) & _U(0x000FFFFFFFFFFFFF)
+            x = size * _WIDTHS[layer]
+            if word & _U(256):
+                x = -x
+            if size < _LIMITS[layer]:
+                numbers[i] = x
+                break
+            words[row, 0], words[row, 1], words[row, 2], words[row, 3] = a, b, c, d
+            accepted, x = _rare(words, row, layer, x)
+            a, b, c, d = words[row, 0], words[row, 1], words[row, 2], words[row, 3]
+            if accepted:
+                numbers[i] = x
+                break
+    words[row, 0], words[row, 1], words[row, 2], words[row, 3] = a, b, c, d
+
+
+@kernel
+def draw_first(words: Streams, row: int, order: npt.NDArray[np.int64], count: int) -> None:
+    """Shuffle so far that the first ``count`` entries are drawn evenly, as by :func:`below` one after another."""
+    a, b, c, d = words[row, 0], words[row, 1], words[row, 2], words[row, 3]
+    for place in range(count):
+        word, a, b, c, d = _advanced(a, b, c, d)
+        left = order.shape[0] - place
+        swap = place + int((word >> _U(11)) * (1.0 / 9007199254740992.0) * left)
+        order[place], order[swap] = order[swap], order[place]
     words[row, 0], words[row, 1], words[row, 2], words[row, 3] = a, b, c, d

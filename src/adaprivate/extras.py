@@ -15,6 +15,7 @@ EXTRA = {
     "matplotlib": "plot",
     "httpx": "client",
     "psycopg": "postgresql",
+    **dict.fromkeys(("dask", "distributed"), "cluster"),
     **dict.fromkeys(
         ("alembic", "cryptography", "fastapi", "httptools", "orjson", "sqlalchemy", "uvicorn", "uvloop"),
         "service",

@@ -7,24 +7,26 @@ changes no other's numbers.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
-import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from adaprivate import blas, check, environments, extras, privacy
+from adaprivate import blas, check, cluster, environments, extras, privacy
 from adaprivate import policies as policy_registry
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams, borrowed, bound, entry, streams
+from adaprivate.cluster import alike, using
+from adaprivate.compiled import Streams, borrowed, bound, entry, held, kernel, streams
 from adaprivate.environments import Environment
-from adaprivate.environments.protocol import draw, visitor, visitors
+from adaprivate.environments.protocol import draw, room_for, visitor, visitors
+from adaprivate.offered import row
 from adaprivate.policies import Settings
 from adaprivate.policies.core.dispatch import select, update, visit
 from adaprivate.purposes import Purpose
@@ -38,6 +40,25 @@ CHUNK = 25
 """At most so many seeds share one preparation of noise."""
 YARDSTICKS = ("linucb", "tuned-linucb")
 """Whose reward, with their defaults, percentages are of: as published, and as one would run it."""
+KeepState = Callable[[Any], Any]
+"""What of a policy's last state stays with its run. Of a module, where other processes are to call it."""
+
+
+def whole_state(state: Any) -> Any:
+    """All of it."""
+    return state
+
+
+@kernel
+def largest(values: Floats) -> Any:
+    """The largest; four at a time, which need not wait for one another."""
+    a = b = c = d = values[0]
+    whole = values.shape[0] - values.shape[0] % 4
+    for i in range(0, whole, 4):
+        a, b, c, d = max(a, values[i]), max(b, values[i + 1]), max(c, values[i + 2]), max(d, values[i + 3])
+    for i in range(whole, values.shape[0]):
+        a = max(a, values[i])
+    return max(max(a, b), max(c, d))
 
 
 @entry
@@ -60,25 +81,22 @@ def episode(
     """
     policy, place = borrowed(state), borrowed(world)
     own_streams, shared_streams = borrowed(own), borrowed(shared)
-    candidates = np.empty((arms, dimension))
-    means = np.empty(arms)
-    rewards = np.empty(arms)
+    room = room_for(place, arms, dimension), np.empty(arms), np.empty(arms)
+    candidates, means, rewards = borrowed(room)
     reward, regret, best_total, mean_total, longest = totals[0], totals[1], totals[2], totals[3], totals[4]
     steps = curve.shape[0]
     step = first * steps // rounds if rounds > 0 else 0
     for t in range(first, last):
         draw(place, t, candidates, means, rewards, shared_streams)
         chosen = select(policy, candidates, own_streams)
-        best, mean = means[0], 0.0
+        mean, best = 0.0, largest(means)
         for a in range(arms):
             mean += means[a]
-            if means[a] > best:
-                best = means[a]
         reward += rewards[chosen]
         regret += best - means[chosen]
         best_total += best
         mean_total += mean / arms
-        features = candidates[chosen]
+        features = row(candidates, chosen)
         square = 0.0
         for j in range(dimension):
             square += features[j] * features[j]
@@ -90,11 +108,15 @@ def episode(
             curve[step] = regret
             step += 1
     totals[0], totals[1], totals[2], totals[3], totals[4] = reward, regret, best_total, mean_total, longest
+    held(room)
 
 
 @dataclass(frozen=True)
 class Run:
-    """One policy on one seed. ``seconds`` is the processor time of its thread, whatever else the machine did meanwhile."""
+    """One policy on one seed. ``seconds`` is the processor time of its thread, whatever else the machine did meanwhile.
+
+    ``state``: what :func:`run_all` was asked to keep of the policy's last state.
+    """
 
     seed: int
     reward: float
@@ -150,9 +172,46 @@ def _compile(policy: Settings, environment: Environment) -> None:
     bound(episode, state, world, 0, 0, 0, *shape, own, shared, np.zeros(5), np.zeros(1))
 
 
-def _run_chunk(policy: Settings, environment: Environment, seeds: Sequence[int], worries: set[Any]) -> list[Run]:
+def _run_chunk(
+    policy: Settings,
+    environment: Environment,
+    seeds: Sequence[int],
+    worries: set[Any],
+    keep_state: KeepState | None,
+    world: str | None,
+) -> list[Run]:
+    if world is not None:
+        same = alike.digest(environment.world(0)) == world
+        check.expect(same, "environment", environment.name, "to be made of the same data on every worker")
     noise = policy.noise_tables(seeds)
-    return [run_one(policy, environment, seed, noise[i], worries=worries) for i, seed in enumerate(seeds)]
+    found = []
+    for i, seed in enumerate(seeds):
+        run = run_one(policy, environment, seed, noise[i], worries=worries)
+        found.append(dataclasses.replace(run, state=None if keep_state is None else keep_state(run.state)))
+    return found
+
+
+def _checked(policy: Settings, environment: Environment) -> None:
+    """Refuse what cannot be played."""
+    check.expect(policy.dimension == environment.dimension, "dimension", policy.dimension, f"== {environment.dimension}")
+    fits = not getattr(policy, "fixed_arms", False) or getattr(environment, "fixed_arms", False)
+    check.expect(
+        fits,
+        "environment",
+        environment.name,
+        f"to offer the same arms every round, as bernoulli-arms does: {policy.name} needs that",
+    )
+    told_apart = not needs_user(policy) or type(environment.world(0)) in visitors.known
+    check.expect(told_apart, "environment", environment.name, "to tell people apart, as synthetic does with people=2000")
+
+
+def _keys(
+    chosen: Sequence[Settings], environment: Environment, machine: Mapping[str, str], keep_state: KeepState | None
+) -> list[str]:
+    """For each policy a name for everything that its numbers depend on but the seed."""
+    world = alike.digest(environment.world(0))
+    shared = ("runs", machine, environment, world, keep_state)
+    return [alike.digest(*shared, policy, alike.packages([policy, environment, keep_state])) for policy in chosen]
 
 
 def run_all(
@@ -163,58 +222,71 @@ def run_all(
     jobs: int | None = None,
     progress: Callable[[int], None] | None = None,
     keep_finished: bool = False,
+    keep_state: KeepState | None = None,
 ) -> list[list[Run]]:
     """Every policy on every seed, in order; ``progress`` is called with the number of rounds just played.
 
     With ``keep_finished`` an interruption (Ctrl-C) returns the seeds that all policies have finished, if there are any.
+    ``keep_state``: what of a policy's last state stays with its run; None: nothing, as it may be large. Inside of
+    :func:`adaprivate.cluster.using` other workers play, and finished seeds are kept in its file.
     """
-    jobs = check.whole("jobs", jobs if jobs is not None else os.cpu_count() or 1, at_least=1)
-    for policy in chosen:
-        check.expect(
-            policy.dimension == environment.dimension, "dimension", policy.dimension, f"== {environment.dimension}"
-        )
-        fits = not getattr(policy, "fixed_arms", False) or getattr(environment, "fixed_arms", False)
-        check.expect(
-            fits,
-            "environment",
-            environment.name,
-            f"to offer the same arms every round, as bernoulli-arms does: {policy.name} needs that",
-        )
-        told_apart = not needs_user(policy) or type(environment.world(0)) in visitors.known
-        check.expect(
-            told_apart, "environment", environment.name, "to tell people apart, as synthetic does with people=2000"
-        )
-        _compile(policy, environment)
-    size = max(1, min(CHUNK, len(seeds) * len(chosen) // (4 * jobs)))
-    chunks = [list(seeds[i : i + size]) for i in range(0, len(seeds), size)]
-    finished: dict[tuple[int, int], list[Run]] = {}
+    workers, kept, seeds = cluster.current(jobs), cluster.results(), list(seeds)
+    if "<" in getattr(keep_state, "__qualname__", ""):
+        kept = None  # what a nameless function keeps cannot be told from what another does
+    finished: dict[tuple[int, int], Run] = {}
+    with blas.one_thread():
+        for policy in chosen:
+            _checked(policy, environment)
+        keys = [] if kept is None else _keys(chosen, environment, workers.machine, keep_state)
+        for p, key in enumerate(keys):
+            for n, seed in enumerate(seeds):
+                stored = None if kept is None else kept.get(key, seed)
+                if stored is not None:
+                    finished[p, n] = Run(**stored)
+            if progress and (played := sum(q == p for q, _ in finished)):
+                progress(chosen[p].rounds * played)
+        left = [[n for n in range(len(seeds)) if (p, n) not in finished] for p in range(len(chosen))]
+        for p, policy in enumerate(chosen):
+            if left[p] and (not workers.far or workers.shares_disk):
+                _compile(policy, environment)
+    blocks = _blocks(left, workers.slots)
+    world = alike.digest(environment.world(0)) if workers.far and blocks else None
     worries: set[Any] = set()
-    with blas.one_thread(), ThreadPoolExecutor(jobs) as pool:
-        waiting: dict[Future[list[Run]], tuple[int, int]] = {}
-        for c, chunk in enumerate(chunks):
-            for p, policy in enumerate(chosen):
-                waiting[pool.submit(_run_chunk, policy, environment, chunk, worries)] = (p, c)
+    tasks = []
+    for p, places in blocks:
+        own = [seeds[n] for n in places]
+        named = f"{_named(chosen[p])} on {environment.name}, seeds {min(own)} to {max(own)}"
+        tasks.append(cluster.Task(named, _run_chunk, (chosen[p], environment, own, worries, keep_state, world)))
+    with contextlib.closing(workers.completed(tasks)) as done:
         try:
-            while waiting:
-                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in done:
-                    p, c = waiting.pop(future)
-                    finished[p, c] = future.result()
-                    if progress:
-                        progress(chosen[p].rounds * len(chunks[c]))
+            for task, runs in done:
+                p, places = blocks[task]
+                finished.update(((p, n), run) for n, run in zip(places, runs, strict=True))
+                if kept is not None:
+                    kept.put(keys[p], {run.seed: vars(run) for run in runs})
+                if progress:
+                    progress(chosen[p].rounds * len(places))
         except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            if not keep_finished or not _finished_by_all(finished, len(chosen), len(chunks)):
+            if not keep_finished or not _finished_by_all(finished, len(chosen), len(seeds)):
                 raise
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    whole = _finished_by_all(finished, len(chosen), len(chunks))
-    return [[run for c in whole for run in finished[p, c]] for p in range(len(chosen))]
+    whole = _finished_by_all(finished, len(chosen), len(seeds))
+    return [[finished[p, n] for n in whole] for p in range(len(chosen))]
 
 
-def _finished_by_all(finished: Mapping[tuple[int, int], Any], policies: int, chunks: int) -> list[int]:
-    return [c for c in range(chunks) if all((p, c) in finished for p in range(policies))]
+def _blocks(left: Sequence[Sequence[int]], slots: int) -> list[tuple[int, list[int]]]:
+    """The seeds' places in pieces of work, each with its policy; the first seeds of all policies come first."""
+    size = max(1, min(CHUNK, sum(map(len, left)) // (4 * slots)))
+    found = [(p, list(places[i : i + size])) for p, places in enumerate(left) for i in range(0, len(places), size)]
+    return sorted(found, key=lambda block: (block[1][0], block[0]))
+
+
+def _named(policy: Settings) -> str:
+    epsilon = getattr(policy, "epsilon", None)
+    return policy.name if epsilon is None else f"{policy.name}, epsilon {epsilon:g}"
+
+
+def _finished_by_all(finished: Mapping[tuple[int, int], Any], policies: int, seeds: int) -> list[int]:
+    return [n for n in range(seeds) if all((p, n) in finished for p in range(policies))]
 
 
 def policy_settings(name: str, environment: Environment, rounds: int, values: Mapping[str, Any]) -> Settings:
@@ -254,6 +326,8 @@ def simulate(
     options: Mapping[str, Any] | None = None,
     jobs: int | None = None,
     progress: Callable[[int], None] | None = None,
+    cluster: str | None = None,
+    results: str | Path | None = None,
 ) -> pl.DataFrame:
     """Run policies in an environment; one row for each policy and epsilon, every setting a column. It prints the main ones.
 
@@ -263,6 +337,9 @@ def simulate(
     others once. Percentages are of the mean reward of LinUCB without privacy on
     the same seeds: ``percent_of_linucb`` (``percent_sem``) of it as published, alpha = ridge = 1 and no intercept, and
     ``percent_of_tuned_linucb`` (with ``_sem``) of ``tuned-linucb``, the honest yardstick.
+
+    cluster: "local" plays in worker processes of this machine, "tcp://host:port" on a dask cluster, bit for bit as threads
+    here would (docs/cluster.md). results: a file of finished seeds; what was interrupted goes on from it.
     """
     with extras.needed():
         from adaprivate.results import Results
@@ -277,6 +354,8 @@ def simulate(
         options=options,
         jobs=jobs,
         progress=progress,
+        cluster=cluster,
+        results=results,
     )
     return Results(rows, infer_schema_length=None)
 
@@ -292,6 +371,8 @@ def simulated(
     options: Mapping[str, Any] | None,
     jobs: int | None,
     progress: Callable[[int], None] | None,
+    cluster: str | None = None,
+    results: str | Path | None = None,
 ) -> list[dict[str, Any]]:
     """The rows of :func:`simulate`."""
     values = dict(options or {})
@@ -312,7 +393,8 @@ def simulated(
             own = {} if asked is None else {"epsilon": float(asked)}
             chosen.append(policy_settings(name, world, rounds, {**values, "delta": delta, **own}))
     yardsticks = [policy_settings(name, world, rounds, {}) for name in YARDSTICKS]
-    runs = run_all([*yardsticks, *chosen], world, seed_list, jobs=jobs, progress=progress, keep_finished=True)
+    with using(cluster, jobs=jobs, results=results):
+        runs = run_all([*yardsticks, *chosen], world, seed_list, jobs=jobs, progress=progress, keep_finished=True)
     count = len(yardsticks)
     return [_row(p, world, rounds, r, runs[:count]) for p, r in zip(chosen, runs[count:], strict=True)]
 

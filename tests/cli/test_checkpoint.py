@@ -2,10 +2,11 @@
 
 import pytest
 
-from adaprivate import experiments
+from adaprivate import InputError, experiments
 from adaprivate.cli import reproduce
+from adaprivate.cluster import alike
 from adaprivate.experiments import Cell, Experiment
-from adaprivate.report import Checkpoint
+from adaprivate.report.checkpoint import Checkpoint
 
 
 @pytest.fixture
@@ -53,22 +54,26 @@ def test_rows_belong_to_their_setting_seeds_and_code(long, tmp_path, monkeypatch
     with pytest.raises(KeyboardInterrupt):
         reproduce("long", seeds=5, out=tmp_path, json=True)
     assert ran == [(0, 4), (0, 5)]
-    kept = Checkpoint(tmp_path, "long")
-    assert kept.get({"place": 0}, 4) == {"place": 0, "value": 4}
-    assert kept.get({"place": 0}, 5) == {"place": 0, "value": 5}
-    assert kept.get({"place": 1}, 4) is None
-    monkeypatch.setattr("adaprivate.report.checkpoint._source", lambda: "other code")
-    assert Checkpoint(tmp_path, "long").get({"place": 0}, 4) is None
+    with Checkpoint(tmp_path, "long") as kept:
+        assert kept.get({"place": 0}, 4) == {"place": 0, "value": 4}
+        assert kept.get({"place": 0}, 5) == {"place": 0, "value": 5}
+        assert kept.get({"place": 1}, 4) is None
+        with pytest.raises(InputError, match="another one is writing to it"):
+            reproduce("long", out=tmp_path, json=True)
+    monkeypatch.setattr(alike, "fingerprint", lambda: {"source of adaprivate": "other code"})
+    with Checkpoint(tmp_path, "long") as kept:
+        assert kept.get({"place": 0}, 4) is None
 
 
 def test_a_row_after_a_line_cut_short_is_not_lost(tmp_path):
-    kept = Checkpoint(tmp_path / "new", "long")
-    kept.put({"a": 1}, 2, {"value": 0.1})
-    with kept.path.open("a") as file:
-        file.write('{"key": "cut sho')
-    kept.put({"a": 2}, 2, {"value": 0.2})
-    again = Checkpoint(tmp_path / "new", "long")
-    assert [again.get({"a": a}, 2) for a in (1, 2)] == [{"value": 0.1}, {"value": 0.2}]
+    with Checkpoint(tmp_path / "new", "long") as kept:
+        kept.put({"a": 1}, 2, {"value": 0.1})
+        with kept.path.open("a") as file:
+            file.write('{"key": "cut sho')
+    with Checkpoint(tmp_path / "new", "long") as kept:
+        kept.put({"a": 2}, 2, {"value": 0.2, "some": (1, None)})
+    with Checkpoint(tmp_path / "new", "long") as again:
+        assert [again.get({"a": a}, 2) for a in (1, 2)] == [{"value": 0.1}, {"value": 0.2, "some": [1, None]}]
 
 
 def test_quick_runs_the_short_settings(long, tmp_path):

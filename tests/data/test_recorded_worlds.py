@@ -12,7 +12,7 @@ from adaprivate import data, environments, policies
 from adaprivate.check import InputError
 from adaprivate.compiled import entry, streams
 from adaprivate.environments.protocol import draw, visitor
-from adaprivate.simulation import run_all
+from adaprivate.simulation import run_all, whole_state
 
 REAL = (Path(os.environ["ADAPRIVATE_DATA"]) / "jester-1").exists() and (
     Path(os.environ["ADAPRIVATE_DATA"]) / "ml-1m"
@@ -86,7 +86,7 @@ def test_who_comes_is_whose_ratings_earn(name, features):
 def test_a_policy_protects_the_people_of_a_recorded_world(name):
     place = environments.environment(name, {"dimension": 4, "candidates": 5})
     options = {"dimension": 4, "rounds": 250, "unit": "user", "counted_visits": 3}
-    run = run_all([policies.settings("noise-aware", options)], place, [2])[0][0]
+    run = run_all([policies.settings("noise-aware", options)], place, [2], keep_state=whole_state)[0][0]
     who = met(place, 2, 250)[3]
     firsts = list(dict.fromkeys(who.tolist()))
     ledger = run.state.book.ledger

@@ -11,7 +11,7 @@ import pytest
 from adaprivate import policies
 
 ROOT = Path(__file__).parents[2]
-TUTORIALS = ("first.md", "choosing.md", "howto.md")
+TUTORIALS = ("first.md", "choosing.md", "howto.md", "large.md")
 BLOCKS = [
     (name, place, block)
     for name in TUTORIALS

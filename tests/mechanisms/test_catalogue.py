@@ -10,6 +10,7 @@ from scipy.stats import chi2
 
 from adaprivate import privacy
 from adaprivate.check import InputError
+from adaprivate.mechanisms import catalogue as shapes
 from adaprivate.mechanisms.catalogue import Shape, ShapedPrefixSum, error_weight
 from adaprivate.mechanisms.independent import Independent
 from adaprivate.mechanisms.noise import Secure, Simulated
@@ -285,3 +286,36 @@ def test_refuses_more_batches_than_the_strategy_covers():
     mechanism.release(np.zeros(4))
     with pytest.raises(InputError, match=r"Expected releases=2 <= 1, the strategy's steps\."):
         mechanism.release(np.zeros(4))
+
+
+def large_catalogue(count, dimension, seed=3):
+    """Items of many lengths, most of them short in some directions, a few far out in one that others hardly have."""
+    rng = np.random.default_rng(seed)
+    items = rng.standard_normal((count, dimension)) / np.arange(1, dimension + 1)
+    items /= np.linalg.norm(items, axis=1).max()
+    items[::997, -1] *= 40 * rng.random(len(items[::997]))
+    return items / np.linalg.norm(items, axis=1).max()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_of_many_items_every_one_lies_in_the_ellipsoid_and_it_is_nearly_the_least(weighted, monkeypatch):
+    """The shape is sought on some of them and checked on all; all at once, it has the same trace up to the gaps."""
+    items = large_catalogue(20_000, 6)
+    weight = error_weight(items, events=1000, ridge=1.0) if weighted else None
+    few = Shape.for_catalogue(items, weight)
+    assert max(np.linalg.norm(few.whiten(item)) for item in items) <= 1
+    monkeypatch.setattr(shapes, "_CORE", len(items))
+    every = Shape.for_catalogue(items, weight)
+    cost = [np.trace((np.eye(6) if weight is None else weight) @ shape.covariance) for shape in (few, every)]
+    assert max(few.gap, every.gap) <= 1e-3
+    assert cost[0] == pytest.approx(cost[1], rel=1e-3)
+
+
+def test_the_longest_of_all_items_is_found_as_if_each_were_looked_at(monkeypatch):
+    """In blocks, to the last bit; of more than can be looked at one by one a bound, larger by rounding alone."""
+    shape = Shape(np.linalg.cholesky(np.cov(large_catalogue(500, 6).T)))
+    items = large_catalogue(5000, 6)
+    longest = max(float(np.linalg.norm(shape.whiten(item))) for item in items)
+    assert shapes._longest(shape, items) == longest
+    monkeypatch.setattr(shapes, "_CORE", 0)
+    assert longest <= shapes._longest(shape, items) <= longest * (1 + 1e-11)

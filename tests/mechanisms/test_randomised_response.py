@@ -4,6 +4,7 @@ Exact flips come from the operating system and are not seeded: false alarms 1e-9
 """
 
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -14,6 +15,7 @@ from adaprivate import mechanisms, policies
 from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure, Simulated, laws
 from adaprivate.mechanisms.book import Told
+from adaprivate.mechanisms.laws import randomised_response
 from adaprivate.mechanisms.laws.randomised_response import RandomisedResponse
 from adaprivate.mechanisms.plan import RewardPlan, plan_from_bytes
 from adaprivate.mechanisms.units import Event
@@ -30,6 +32,17 @@ def test_never_overspends_and_wastes_nothing(epsilon):
         spent = mpmath.log(keep / (1 - keep))
         assert spent <= mpmath.mpf(epsilon)
         assert spent > epsilon - 1e-9 - 2.0**-50 * math.exp(epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.064, 1.0, 5.0, 30.0])
+def test_exactly_so_many_of_all_draws_tell_truly(epsilon, monkeypatch):
+    """The last draw that tells truly and the first that does not, of 2^53 alike: p is their share, unrounded."""
+    keep = RandomisedResponse(epsilon).keep
+    most = Fraction(keep) * 2**53
+    assert most.denominator == 1
+    for draw, truly in ((0, True), (int(most) - 1, True), (int(most), False), (2**53 - 1, False)):
+        monkeypatch.setattr(randomised_response.secrets, "randbits", lambda bits, draw=draw: {53: draw}[bits])
+        assert [randomised_response._flipper(keep)(bit) for bit in (True, False)] == [truly, not truly]
 
 
 @pytest.mark.parametrize("source", [Secure(), Simulated(1)], ids=["exact", "simulated"])

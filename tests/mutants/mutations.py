@@ -27,6 +27,7 @@ PLAN, BOOK, NOISE = "mechanisms/plan.py", "mechanisms/book.py", "mechanisms/nois
 STATED, LEDGER, OF_PEOPLE = "mechanisms/plan_base.py", "people/ledger.py", "mechanisms/units/ledger.py"
 CHARGED = ("tests/mechanisms/test_ledger.py",)
 PREFIX, EVENT, CONTRIBUTIONS = "mechanisms/prefix.py", "mechanisms/units/event.py", "mechanisms/contributions.py"
+WHOLE, ENTERING = "whole.py", ("tests/mechanisms/test_whole.py",)
 POLICY, ENGINES, FILES = "runtime/policy.py", "runtime/engines.py", "runtime/files.py"
 BOOKS, SAMPLING = "policies/core/books.py", "policies/arms/sampling.py"
 CHANNELS, ROUTED = "mechanisms/channels.py", ("tests/mechanisms/test_channels.py",)
@@ -204,36 +205,43 @@ MUTATIONS = [
         "a batch that is never emptied",
     ),
     Mutation(
-        EVENT,
-        "self._total = self._total + self._contribution(features, reward)",
-        "self._total = self._total + 2 * self._contribution(features, reward)",
+        WHOLE,
+        "        sums.total[i] += product >> REWARD_BITS if product >= 0 else -(-product >> REWARD_BITS)\n",
+        "        sums.total[i] += 2 * (product >> REWARD_BITS if product >= 0 else -(-product >> REWARD_BITS))\n",
         "an event counted twice",
         EXACT,
     ),
     Mutation(
-        CONTRIBUTIONS,
-        "            x = x / norm\n"
-        "        if not self.exact:\n"
-        "            return (value - self.centre) * x\n"
-        "        weight = math.floor(value * 2**_REWARD_BITS) - self._grid_centre\n"
-        "        return _weighted(weight, whole_numbers_of(x)).astype(object)\n",
-        "        if not self.exact:\n"
-        "            return (value - self.centre) * x\n"
-        "        weight = math.floor(value * 2**_REWARD_BITS) - self._grid_centre\n"
-        "        return _weighted(weight, np.trunc(x * 2.0**EVENT_BITS).astype(np.int64)).astype(object)\n",
+        WHOLE,
+        "            x[i] /= norm\n    square = 0\n",
+        "            x[i] /= 1.0\n    square = 0\n",
         "features not clipped",
     ),
     Mutation(
-        CONTRIBUTIONS,
-        "weight = math.floor(value * 2**_REWARD_BITS) - self._grid_centre",
-        "weight = math.floor(value * 2**_REWARD_BITS) - 2 * self._grid_centre",
+        WHOLE,
+        "        sums.total[i] += product >> REWARD_BITS if product >= 0 else -(-product >> REWARD_BITS)\n",
+        "        sums.total[i] += product >> REWARD_BITS\n",
+        "products rounded down, not towards zero",
+        ENTERING,
+    ),
+    Mutation(
+        WHOLE,
+        "    if s.reached > LARGEST - _MOST:\n        return _FULL\n",
+        "",
+        "sums that may wrap",
+        ENTERING,
+    ),
+    Mutation(
+        WHOLE,
+        "2.0**REWARD_BITS)) - s.centre\n",
+        "2.0**REWARD_BITS)) - 2 * s.centre\n",
         "the centre taken off twice",
         SAME,
     ),
     Mutation(
         CONTRIBUTIONS,
-        "        if not self.exact:\n            return (value - self.centre) * x\n",
-        "        if not self.exact:\n            return value * x\n",
+        "        return (value - self.centre) * x\n",
+        "        return value * x\n",
         "the centre not taken off simulated sums",
     ),
     Mutation(
@@ -596,9 +604,9 @@ MUTATIONS = [
     Mutation(
         POLICY,
         "        with self._lock:\n            if self._arms is not None:\n"
-        "                self._expect_arms(offered)\n            due =",
+        "                self._expect_arms(offered)\n            number =",
         "        if True:\n            if self._arms is not None:\n"
-        "                self._expect_arms(offered)\n            due =",
+        "                self._expect_arms(offered)\n            number =",
         "no lock around decide",
         (("tests/conformance/test_exact_sources.py", "thread"),),
     ),
@@ -795,8 +803,8 @@ MUTATIONS = [
     ),
     Mutation(
         OF_PEOPLE,
-        "        total, self._total = self._total, self._zero()\n",
-        "        total = self._total\n",
+        "        total, self._total = self._held(), self._zero()\n",
+        "        total = self._held()\n",
         "a batch sum of people never reset",
         CHARGED,
     ),

@@ -381,7 +381,7 @@ def test_beta_thompson_plays_as_often_as_numpys_own_does():
     def away(name, pulls):
         world = environments.environment("bernoulli-arms", {"means": tuple(means)})
         settings = policies.settings(name, {"dimension": 3, "rounds": rounds})
-        found = np.array([pulls(run.state) for run in run_all([settings], world, range(runs), jobs=1)[0]])
+        found = np.array([run.state for run in run_all([settings], world, range(runs), jobs=1, keep_state=pulls)[0]])
         return abs(found.mean() - literal.mean()) / math.sqrt((found.var(ddof=1) + literal.var(ddof=1)) / runs)
 
     assert away("beta-thompson", lambda state: state.ones[1] + state.zeros[1] - 2) < 5

@@ -113,6 +113,53 @@ def test_an_interrupted_round_is_counted_once_and_nothing_is_lost(kit, monkeypat
     assert policy.version > before + 1
 
 
+WITHIN = [(Learner, "counted_and_choose"), (Book, "add_next"), (Policy, "_counted"), (Policy, "_after_count")]
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", WITHIN, ids=lambda step: step[1])
+@pytest.mark.parametrize("kind", ["sums", "gaussian"])
+def test_an_interrupted_round_within_a_batch_is_counted_once(kit, monkeypatch, step, after, kind):
+    """Where a round and the choice after it are one step, the books, the learner and the releases are its twin's.
+
+    A choice that was interrupted has used up random numbers, as ever: one candidate is offered, so that none matter.
+    """
+    quiet(monkeypatch)
+    policy, twin = played(4, kind), played(4, kind)
+    assert policy._engine.fused_until == policy.book.sums_until == 5
+    with monkeypatch.context() as patched:
+        calls = once(patched, *step, after, policy) if step[1] != "_after_count" else None
+        if calls is None:
+            original = Policy._after_count
+
+            def interrupts(self):
+                if after:
+                    original(self)
+                raise KeyboardInterrupt
+
+            patched.setattr(Policy, "_after_count", interrupts)
+        with pytest.raises(KeyboardInterrupt):
+            policy.decide(np.eye(3)[:1])
+        assert calls is None or len(calls) == 1
+    assert (policy.decided, policy._busy) == (4, False)
+    for one in (policy, twin):
+        for _ in range(3):
+            one.learn(one.decide(np.eye(3)[:1]), 0.5)
+        one.finish()
+    assert policy.book.to_bytes() == twin.book.to_bytes()
+    assert (policy.round, policy.version) == (twin.round, twin.version) == (7, policy.book.batch)
+    assert policy.learner.done.tolist() == twin.learner.done.tolist()
+
+
+@pytest.mark.parametrize("kind", ["sums", "gaussian"])
+def test_bad_candidates_within_a_batch_change_nothing(kit, kind):
+    policy = played(4, kind)
+    before = kit.everything(policy)
+    with pytest.raises(InputError, match=r"^Expected candidates\[1, 2\]=nan to be finite\.$"):
+        policy.decide(np.array([[1.0, 0, 0], [0, 0, np.nan]]))
+    assert kit.everything(policy) == before
+
+
 @pytest.mark.parametrize(("step", "after"), ALL_STEPS, ids=IDS)
 @pytest.mark.parametrize("kind", POLICIES)
 def test_an_interrupted_round_is_saved_whole(kit, monkeypatch, step, after, kind, tmp_path):

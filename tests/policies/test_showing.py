@@ -93,7 +93,7 @@ def test_many_clipped_candidates_are_worth_one_warning(policy, caplog):
 def test_candidates_that_are_all_too_long_are_worth_it_at_once(policy, caplog):
     assert clipped_by(policy, 1, [[2, 0, 0], [0, 0.5, 0], [0, 0, 0.5]]) == []
     (said,) = clipped_by(policy, 1, 100 * np.eye(3))
-    assert said.startswith("All 3 candidates of a decision were longer than 1 and were clipped")
+    assert said.startswith("All 3 candidates shown at once were longer than 1 and were clipped")
     assert said in caplog.text
     assert clipped_by(policy, 20) == []
 

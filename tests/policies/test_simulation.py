@@ -1,6 +1,7 @@
 """The simulation loop: the same world for everyone, the same numbers on any machine size, one clear line for a mistake."""
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numba
@@ -13,7 +14,7 @@ from adaprivate.compiled import below, streams
 from adaprivate.policies.core.dispatch import selects, updates
 from adaprivate.report import simulation_table
 from adaprivate.runtime.policy import Policy
-from adaprivate.simulation import episode, run_all, run_one, simulate
+from adaprivate.simulation import episode, run_one, simulate, whole_state
 
 WORLD = environments.environment("synthetic", {"dimension": 5, "arms": 30, "candidates": 4})
 NAMES = ["adaprivate-ts", "adaprivate-ucb", "lints", "linucb", "random"]
@@ -23,6 +24,9 @@ def made(name, rounds=80, **options):
     if name.startswith("adaprivate"):
         options = {"batch_size": 9, **options}
     return policies.settings(name, {"dimension": 5, "rounds": rounds, **options})
+
+
+run_all = partial(simulation.run_all, keep_state=whole_state)
 
 
 def leaves(state):

@@ -247,6 +247,6 @@ def test_lives_end_with_every_restart_and_open_decisions_keep_theirs(exact, tmp_
     assert waiting(policy) == {0: 0.25, 1: 0.5, 2: 0.75}
 
 
-def test_six_fields():
+def test_seven_fields():
     decision = made().decide(np.eye(D))
-    assert decision._fields == ("action", "version", "propensity", "round", "features", "origin")
+    assert decision._fields == ("action", "version", "propensity", "round", "features", "origin", "item")

@@ -12,7 +12,7 @@ from adaprivate.check import InputError
 from adaprivate.compiled import entry, streams
 from adaprivate.environments.people import SESSION, PeopledWorld
 from adaprivate.environments.protocol import draw, visitor, visitors
-from adaprivate.simulation import run_all
+from adaprivate.simulation import run_all, whole_state
 
 FALSE_ALARM = 1e-6
 ROUNDS = 20_000
@@ -128,7 +128,7 @@ def test_no_policy_changes_who_comes_nor_do_plans_that_end(visits):
         policies.settings(name, {**own, **more})
         for name, more in (("noise-aware", {}), ("noise-aware-ts", {"epsilon": 0.3}), ("noise-aware", {"horizon": 50}))
     ]
-    for seed, runs in zip((7, 8), zip(*run_all(chosen, place, [7, 8]), strict=True), strict=True):
+    for seed, runs in zip((7, 8), zip(*run_all(chosen, place, [7, 8], keep_state=whole_state), strict=True), strict=True):
         who, _ = played(place, seed, 400)
         firsts = list(dict.fromkeys(who.tolist()))
         counts = [int((who == person).sum()) for person in firsts]
@@ -139,7 +139,7 @@ def test_no_policy_changes_who_comes_nor_do_plans_that_end(visits):
 def test_only_so_many_visits_of_each_are_counted():
     place = small(5, "zipf")
     chosen = policies.settings("noise-aware", {"dimension": 2, "rounds": 200, "unit": "user", "counted_visits": 7})
-    run = run_all([chosen], place, [9])[0][0]
+    run = run_all([chosen], place, [9], keep_state=whole_state)[0][0]
     assert met(run)[1] == [7] * 5
     assert int(run.state.book.ledger.scalars["beyond"][0]) == 200 - 35
 

@@ -9,6 +9,7 @@ from adaprivate.audit.attack import Finding, audited
 from adaprivate.audit.exact import ExactTarget, policy_target
 from adaprivate.audit.gallery import EXHIBITS, Exhibit, Shown
 from adaprivate.audit.gallery import show as exhibited
+from adaprivate.audit.gallery import show_all as exhibited_all
 from adaprivate.audit.one_run import audited_in_one_run
 from adaprivate.audit.targets import Claim, PolicyTarget, Target
 from adaprivate.audit.trade_off import trade_off_plot
@@ -25,6 +26,7 @@ __all__ = [
     "audited",
     "audited_in_one_run",
     "exhibited",
+    "exhibited_all",
     "policy_target",
     "trade_off_plot",
 ]

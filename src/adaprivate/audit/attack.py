@@ -13,31 +13,28 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from adaprivate import check, privacy
 from adaprivate.audit.bounds import CONFIDENCE, Rule, best_rule, counted, epsilon_bound, mu_bound
+from adaprivate.audit.playing import SEEDS, Known, Runs, played
 from adaprivate.audit.scripts import Pair
-from adaprivate.audit.targets import Target, Transcripts
+from adaprivate.audit.targets import Target
 from adaprivate.check import Array, Floats
 
 PILOT = 160
 """Runs, at most, with which each pair of neighbours is tried."""
 PILOT_LUCK = 0.35
 """What luck may add to a distance seen in so few runs."""
-SEEDS = 1_000_000
-"""So many runs of a part have seeds of their own."""
 MOST_ACTIONS = 60
-GRID = 2.0**-24
-"""Numbers of simulated noise are looked at on this grid: their low bits betray them, and protect nobody anyway."""
 SPLIT = 0.15
 """The share of runs on which attacks are made, and again of those on which one is chosen."""
 LEARNED = "learned from numbers and actions"
 HANDICAP = 0.9
 """A learned rule must promise so much more than one that follows from the law of the noise."""
-Score = Callable[["Known"], Floats]
+Score = Callable[[Known], Floats]
 
 
 @dataclass(frozen=True)
@@ -76,54 +73,6 @@ class Finding:
         fields = asdict(self)
         fields["curve"] = [list(point) for point in self.curve]
         return fields
-
-
-class Known(NamedTuple):
-    """What an attacker has: transcripts, and what would have been released without noise under either input."""
-
-    seen: Transcripts
-    if_one: Floats | None
-    if_two: Floats | None
-    choice: Floats | None
-
-    @property
-    def expectations(self) -> tuple[Floats, Floats]:
-        """Both, where they are known."""
-        assert self.if_one is not None
-        assert self.if_two is not None
-        return self.if_one, self.if_two
-
-    def part(self, rows: Any) -> Known:
-        """Some of the runs."""
-        seen = Transcripts(*(None if a is None else a[rows] for a in self.seen))  # type: ignore[arg-type]
-        return Known(seen, *(None if a is None else a[rows] for a in (self.if_one, self.if_two, self.choice)))
-
-
-class Runs(NamedTuple):
-    """Transcripts of a pair of neighbours, and which was played: a fair coin's choice."""
-
-    known: Known
-    two: Array
-
-
-def played(target: Target, pair: Pair, count: int, seed: int) -> Runs:
-    """So many runs, each of one or of two by a fair coin."""
-    two = np.random.default_rng([seed, count, 991]).integers(2, size=count).astype(bool)
-    seeds = np.arange(count) + seed * SEEDS
-    parts = [(target.play(s, seeds[mask].tolist()), mask) for s, mask in ((pair.one, ~two), (pair.two, two))]
-    (first, _), (second, _) = parts
-    numbers = np.zeros((count, max(first.numbers.shape[1], second.numbers.shape[1])))
-    actions = np.zeros((count, pair.one.rounds), dtype=np.int64)
-    aside = None if first.aside is None else np.zeros((count, first.aside.shape[1]))
-    for part, mask in parts:
-        numbers[mask, : part.numbers.shape[1]], actions[mask] = part.numbers, part.actions
-        if aside is not None and part.aside is not None:
-            aside[mask] = part.aside
-    if not target.exact and target.scales is None:
-        numbers = np.round(numbers / GRID) * GRID
-    seen = Transcripts(numbers, actions, aside)
-    expectations = (target.expected(pair.one, actions), target.expected(pair.two, actions))
-    return Runs(Known(seen, *expectations, target.choice_loss(pair.one, pair.two, actions)), two)
 
 
 # --- scores --------------------------------------------------------------------------------------------------------------

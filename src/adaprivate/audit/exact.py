@@ -11,7 +11,7 @@ import numpy as np
 
 from adaprivate import check
 from adaprivate.audit.grid import looked
-from adaprivate.audit.scripts import MISSING, Script
+from adaprivate.audit.scripts import MISSING, Pair, Script
 from adaprivate.audit.targets import PolicyTarget, Transcripts, small_settings
 from adaprivate.check import Array, Floats, Integers
 from adaprivate.mechanisms import Secure, Simulated
@@ -73,7 +73,7 @@ class ExactTarget(PolicyTarget):
     """
 
     exact = True
-    _looked_up: dict[str, Any] = {}  # noqa: RUF012  # replaced, never changed
+    _looked_up: dict[Any, Any] = {}  # noqa: RUF012  # replaced, never changed
     _tells_odds: bool = True
 
     def play(self, script: Script, seeds: Iterable[int]) -> Transcripts:
@@ -95,7 +95,7 @@ class ExactTarget(PolicyTarget):
         """One run; with ``forced`` actions it is a silent one, and nothing aside is asked."""
         policy = Policy(self.settings, source=Secure())
         learner, releases, last = policy.learner, [], np.zeros(self._longest)
-        vars(learner).update(self._looked_up)  # else every run would find out types again
+        learner._use._bound = dict(self._looked_up)  # else every run would find out types again
         if forced is not None:
             _quieten(policy, forced)
         reading = learner.read
@@ -128,7 +128,7 @@ class ExactTarget(PolicyTarget):
         if script.rounds in moments:
             shown.append(last.copy())
         counts += [policy.version, policy.round, len(releases)]
-        self._looked_up = {name: vars(learner)[name] for name in ("_choose", "_counted")}
+        self._looked_up = learner._use._bound
         if forced is None:
             at, off = looked(policy.settings.plan, releases)
             self.looked_at, self.off_grid = self.looked_at + at, self.off_grid + off
@@ -158,9 +158,13 @@ class ExactTarget(PolicyTarget):
             self._agrees[key] = same and bool(np.allclose(compiled, silent, rtol=0, atol=1e-4))  # type: ignore[arg-type]
         return super().expected(script, actions) if self._agrees[key] else self._silently(script, actions, key)
 
-    @cached_property
-    def _agrees(self) -> dict[bytes, bool]:
-        return {}
+    def settle(self, pair: Pair) -> None:
+        """Whether compiled code says what is released, by the first runs there are."""
+        for script in (pair.one, pair.two):
+            self.expected(script, np.maximum(super().play(script, range(COMPARED)).actions, 0))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_looked_up": {}}
 
     def _silently(self, script: Script, actions: Integers, key: bytes) -> Floats:
         rows = []
@@ -178,12 +182,16 @@ def _quieten(policy: Policy, forced: Integers) -> None:
     """Let a fresh policy release without noise, and take these actions."""
     engine: Any = policy._engine
     engine.book = engine.plan.book(Quiet(engine.plan))
-    choosing = engine.choose
+    engine.fused_until = engine.book.sums_until
+    choosing, counting = engine.choose, engine.count_and_choose
 
     def choose(candidates: Floats) -> tuple[int, int]:
         return int(forced[policy.decided]), choosing(candidates)[1]
 
-    engine.choose = choose
+    def count_and_choose(*round_and_candidates: Any) -> tuple[int, int]:
+        return int(forced[policy.decided]), counting(*round_and_candidates)[1]
+
+    engine.choose, engine.count_and_choose = choose, count_and_choose
 
 
 def policy_target(

@@ -19,6 +19,7 @@ from adaprivate.compiled import Record, Streams, record
 from adaprivate.mechanisms.noise import Noise
 from adaprivate.mechanisms.plan import BatchPlan, SimulationPlan
 from adaprivate.mechanisms.units import Event
+from adaprivate.offered import Offered
 from adaprivate.policies.core.dispatch import selects, updates
 from adaprivate.policies.core.linear import highest
 from adaprivate.policies.core.settings import PolicySettings
@@ -53,8 +54,8 @@ class FaultyState(NamedTuple):
     scalars: Record
 
 
-@selects.of(FaultyState)
-def _select(state: FaultyState, candidates: Floats, rng: Streams) -> int:
+@selects.of(FaultyState, offers=True)
+def _select(state: FaultyState, candidates: Offered, rng: Streams) -> int:
     return highest(candidates, state.parameter)
 
 

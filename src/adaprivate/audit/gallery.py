@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from adaprivate import mechanisms, privacy
+from adaprivate import cluster, mechanisms, privacy
 from adaprivate.audit.attack import Finding, audited
 from adaprivate.audit.bounds import CONFIDENCE
 from adaprivate.audit.faults import BookTarget, Fault, FaultySettings
@@ -190,6 +191,29 @@ class Shown:
         return {"name": self.name, "what": self.what, "caught": self.caught, **findings}
 
 
+def show_all(
+    *, trials: int = TRIALS, confidence: float = CONFIDENCE, seed: int = 1, progress: Callable[[int], None] | None = None
+) -> list[Shown]:
+    """Attack every exhibit and its twin, each exhibit by a worker where there are others."""
+    workers, found = cluster.current(), dict[int, Shown]()
+    asked = [(exhibit.name, trials, confidence, seed) for exhibit in EXHIBITS]
+    tasks = [cluster.Task(f"the exhibit {name}", _named, (name, *how)) for name, *how in asked]
+    apart = (
+        workers.completed(tasks) if workers.far else ((n, task.function(*task.arguments)) for n, task in enumerate(tasks))
+    )
+    with contextlib.closing(apart):
+        for n, shown in apart:
+            found[n] = shown
+            if progress:
+                progress(1)
+    return [found[n] for n in range(len(tasks))]
+
+
+def _named(name: str, trials: int, confidence: float, seed: int) -> Shown:
+    (exhibit,) = (one for one in EXHIBITS if one.name == name)
+    return show(exhibit, trials=trials, confidence=confidence, seed=seed)
+
+
 def show(exhibit: Exhibit, *, trials: int = TRIALS, confidence: float = CONFIDENCE, seed: int = 1) -> Shown:
     """Attack an exhibit and its twin."""
     found = [
@@ -199,4 +223,4 @@ def show(exhibit: Exhibit, *, trials: int = TRIALS, confidence: float = CONFIDEN
     return Shown(exhibit.name, exhibit.what, *found)
 
 
-__all__ = ["EXHIBITS", "Exhibit", "Shown", "show"]
+__all__ = ["EXHIBITS", "Exhibit", "Shown", "show", "show_all"]

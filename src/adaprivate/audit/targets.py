@@ -87,6 +87,9 @@ class Target(ABC):
         """The log-likelihood ratio of the actions alone (n,), where choices are the noise; else None."""
         return None
 
+    def settle(self, pair: Pair) -> None:  # noqa: B027  # most have nothing to settle
+        """Find out whatever some runs decide for all, before they are played apart."""
+
     width: int | None = None
     """How many numbers are shown at each moment, where old ones are shown again; None: they are all new."""
     scales: Floats | None = None
@@ -164,8 +167,14 @@ class PolicyTarget(Target):
         self._plans: dict[Any, Any] = {}
         self._compiled: dict[Any, Any] = {}
         self._silent: dict[bytes, Floats] = {}
+        self._agrees: dict[bytes, bool] = {}
         self._find_moments(longer)
         self.width = self._shown_at_once()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what was compiled or worked out, which every process does for itself."""
+        worked_out = {"_compiled": {}, "_plans": {}, "_silent": {}, "_no_noise": _Noise(None)}
+        return {**vars(self), **worked_out, "looked_at": 0, "off_grid": 0}
 
     # --- what is public -----------------------------------------------------------------------------------------------
 

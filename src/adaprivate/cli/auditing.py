@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from adaprivate.cli.terminal import Json, parsed, print_json, progress, quiet, show
+from adaprivate.cli.terminal import Cluster, Json, parsed, print_json, progress, quiet, show, using
 from adaprivate.errors import InputError, LittleToLearnWarning
 
 MOST_ROUNDS = 1_200_000
@@ -47,6 +47,7 @@ def audit(
     gallery: Annotated[
         bool, typer.Option("--gallery", help="Broken mechanisms instead, each beside its sound twin.")
     ] = False,
+    cluster: Cluster = None,
     out: Annotated[Path | None, typer.Option(help="Folder for an HTML report.")] = None,
     json: Json = False,
 ) -> None:
@@ -54,8 +55,10 @@ def audit(
     if gallery:
         if policy is not None or one_run or exact_noise or neighbour is not None:
             raise InputError("Expected gallery=True to come without a policy and how to attack it.")
-        _gallery(trials, confidence, seed, out, json)
+        _gallery(trials, confidence, seed, cluster, out, json)
         return
+    if one_run and cluster is not None:
+        raise InputError(f"Expected cluster={cluster!r} not to be given with --one-run, which is one run.")
     if policy is None:
         raise InputError("Expected policy=None to be a policy; adaprivate list policies names them.")
     found, claim = _attacked(
@@ -69,6 +72,7 @@ def audit(
         neighbour=None if neighbour is None else neighbour.value,
         confidence=confidence,
         seed=seed,
+        cluster=cluster,
     )
     row = found.to_dict()
     curve = row.pop("curve")
@@ -102,6 +106,7 @@ def _attacked(
     neighbour: str | None,
     confidence: float,
     seed: int,
+    cluster: str | None,
 ) -> tuple[Any, Any]:
     """What the attack found, and the claim."""
     import warnings
@@ -128,7 +133,8 @@ def _attacked(
         count = usual if trials is None else trials
         if target.note and not quiet():
             typer.echo(f"{target.note}: {count} runs.", err=True)
-        return audited(target, trials=count, confidence=confidence, seed=seed), target.claim
+        with using(cluster):
+            return audited(target, trials=count, confidence=confidence, seed=seed), target.claim
 
 
 def _advice(row: dict[str, Any]) -> list[str]:
@@ -157,18 +163,17 @@ def _summary(row: dict[str, Any]) -> str:
     )
 
 
-def _gallery(trials: int | None, confidence: float, seed: int, out: Path | None, json: bool) -> None:
+def _gallery(trials: int | None, confidence: float, seed: int, cluster: str | None, out: Path | None, json: bool) -> None:
     from adaprivate import report
-    from adaprivate.audit import EXHIBITS, exhibited
+    from adaprivate.audit import EXHIBITS, exhibited_all
 
-    shown, rows = [], []
-    with progress(len(EXHIBITS), "gallery", unit="exhibits", silent=json) as advance:
-        for exhibit in EXHIBITS:
-            found = exhibited(exhibit, confidence=confidence, seed=seed, **({} if trials is None else {"trials": trials}))
-            shown.append(found)
-            for finding, name in ((found.broken, found.name), (found.sound, f"  sound twin of {found.name}")):
-                rows.append({**dataclasses.asdict(finding), "policy": name})
-            advance(1)
+    rows = []
+    with using(cluster), progress(len(EXHIBITS), "gallery", unit="exhibits", silent=json) as advance:
+        given = {} if trials is None else {"trials": trials}
+        shown = exhibited_all(confidence=confidence, seed=seed, progress=advance, **given)
+    for found in shown:
+        for finding, name in ((found.broken, found.name), (found.sound, f"  sound twin of {found.name}")):
+            rows.append({**dataclasses.asdict(finding), "policy": name})
     caught = all(found.caught for found in shown)
     said = f"{sum(found.caught for found in shown)} of {len(shown)} broken mechanisms caught; no sound twin may be."
     page = None if out is None else report.write_audit(out, "audit-gallery", about=said, rows=rows)

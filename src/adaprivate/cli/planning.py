@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from adaprivate import extras
-from adaprivate.cli.terminal import Further, Json, print_json, progress, several, show
+from adaprivate.cli.terminal import Cluster, Further, Json, ResultsFile, print_json, progress, several, show, using
 from adaprivate.errors import InputError
 
 SEEDS = 12
@@ -59,7 +59,11 @@ def plan(
         int | None,
         typer.Option(help=f"Runs of each policy (default: {SEEDS}). Without --simulate: compares policies for fixed arms."),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Threads (default: all cores).")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Threads, or processes of --cluster local (default: one for each core).")
+    ] = None,
+    cluster: Cluster = None,
+    results: ResultsFile = None,
     out: Annotated[Path | None, typer.Option(help="Draw it: a .png or .svg file, or a folder.")] = None,
     json: Json = False,
 ) -> None:
@@ -72,7 +76,8 @@ def plan(
     """
     epsilons = several(epsilon, further) or list(EPSILONS)
     if arms is not None and seeds is not None and not simulate:
-        _compare_arms(arms, rounds, epsilons, delta, seeds, jobs, json)
+        with using(cluster, jobs, results):
+            _compare_arms(arms, rounds, epsilons, delta, seeds, jobs, json)
         return
     from adaprivate.planning import plan as planned
 
@@ -80,6 +85,9 @@ def plan(
         extras.expect("matplotlib")
     if seeds is not None and not simulate:
         raise InputError(f"Expected seeds={seeds} to be given with simulate, or with arms.")
+    if not simulate and (cluster is not None or results is not None):
+        named = f"cluster={cluster!r}" if cluster is not None else f"results={str(results)!r}"
+        raise InputError(f"Expected {named} to be given with simulate, or with arms and seeds.")
     found = planned(
         dimension=dimension,
         candidates=candidates,
@@ -105,7 +113,7 @@ def plan(
         runs = SEEDS if seeds is None else seeds
         total = found.task.rounds * runs * (2 * len(epsilons) + 1)
         with progress(total, "simulating", unit="rounds", silent=json) as advance:
-            found = found.simulate(runs, jobs=jobs, progress=advance)
+            found = found.simulate(runs, jobs=jobs, progress=advance, cluster=cluster, results=results)
     drawn = None if out is None else found.plot(out)
     if json:
         print_json(found.to_dict())

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextvars import copy_context
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from adaprivate import extras
-from adaprivate.cli.terminal import Json, print_json, progress, show
+from adaprivate.cli.terminal import Cluster, Json, ResultsFile, print_json, progress, show, using
 from adaprivate.errors import InputError
+
+MOST_AT_ONCE = 32
+"""So many settings of an experiment are under way at most."""
 
 
 class Kind(enum.StrEnum):
@@ -75,6 +81,8 @@ def reproduce(
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the HTML report.")] = Path("results"),
     list_names: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
+    cluster: Cluster = None,
+    results: ResultsFile = None,
     json: Json = False,
 ) -> None:
     """Recompute a published table, figure or claim, with a verdict per cell."""
@@ -88,7 +96,8 @@ def reproduce(
     if name is None:
         raise InputError("Expected name=None to be an experiment; adaprivate reproduce --list names them.")
     chosen = experiments.experiment(name)
-    with progress(len(chosen.only(only or [], quick=quick)), name, unit="settings", silent=json) as advance:
+    settings = len(chosen.only(only or [], quick=quick))
+    with using(cluster, results=results), progress(settings, name, unit="settings", silent=json) as advance:
         done = reproduced(chosen, out, advance, seeds=seeds, quick=quick, only=only or [])
     if json:
         asked = {"experiment": name, "paper": chosen.source, "question": chosen.question, "answer": done.answer}
@@ -98,6 +107,30 @@ def reproduce(
         told = [done.answer] if chosen.answered else []
         told += [line for line in (report.verdict_line(done.cells),) if line]
         show(report.cell_table(title, done.cells), *told, f"Report: {done.page}")
+
+
+def _rows(
+    run: Callable[[Any, int], dict[str, Any]], settings: Sequence[Any], seeds: int, advance: Callable[[int], None]
+) -> list[dict[str, Any]]:
+    """The row of every setting, in order: one after the other here, many at once where other workers play."""
+    from adaprivate import cluster
+
+    workers, rows = cluster.current(), {}
+    if not workers.far:
+        for n, setting in enumerate(settings):
+            rows[n] = run(setting, seeds)
+            advance(1)
+        return list(rows.values())
+    with ThreadPoolExecutor(min(workers.slots, MOST_AT_ONCE)) as pool:
+        waiting = {pool.submit(copy_context().run, run, setting, seeds): n for n, setting in enumerate(settings)}
+        try:
+            for done in as_completed(waiting):
+                rows[waiting[done]] = done.result()
+                advance(1)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return [rows[n] for n in range(len(settings))]
 
 
 class Reproduced(NamedTuple):
@@ -124,16 +157,13 @@ def reproduced(
 
     from adaprivate import report
     from adaprivate.experiments._promises import promises
+    from adaprivate.report.checkpoint import Checkpoint
 
     extras.expect("polars", "matplotlib")
     count = chosen.seed_count(seeds, quick=quick)
     settings = chosen.only(only, quick=quick)
-    checkpoint = report.Checkpoint(out, chosen.name) if chosen.kept else None
-    run = checkpoint.filled(chosen.run) if checkpoint else chosen.run
-    rows = []
-    for setting in settings:
-        rows.append(run(setting, count))
-        advance(1)
+    with Checkpoint(out, chosen.name) if chosen.kept else contextlib.nullcontext() as checkpoint:
+        rows = _rows(checkpoint.filled(chosen.run) if checkpoint else chosen.run, settings, count, advance)
     cells = chosen.compare(rows)
     answer = chosen.answer(rows, cells)
     again = f"adaprivate reproduce {chosen.name}" + (" --quick" if quick else f" --seeds {count}" * (chosen.seeds > 1))

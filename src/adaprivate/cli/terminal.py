@@ -6,7 +6,8 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -18,6 +19,26 @@ QUIET = "ADAPRIVATE_QUIET"
 Further = Annotated[list[float] | None, typer.Argument(hidden=True, metavar="EPSILON")]
 """Numbers that follow an option which takes several: ``--epsilon .1 1 5``."""
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        help="local: a process for each core; tcp://host:port: a dask scheduler and its workers (docs/cluster.md)."
+    ),
+]
+ResultsFile = Annotated[
+    Path | None, typer.Option("--results", help="Keep finished seeds in this file, and go on from those that are in it.")
+]
+
+
+def using(cluster: str | None, jobs: int | None = None, results: Path | None = None) -> AbstractContextManager[None]:
+    """Have these workers and this file used inside; nothing is imported where neither was asked for."""
+    if cluster is None and results is None:
+        return nullcontext()
+    from adaprivate import cluster as workers
+
+    return workers.using(cluster, jobs=jobs, results=results)
 
 
 def quiet() -> bool:

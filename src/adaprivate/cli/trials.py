@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from adaprivate.cli.terminal import Further, Json, parsed, print_json, progress, several, show
+from adaprivate.cli.terminal import Cluster, Further, Json, ResultsFile, parsed, print_json, progress, several, show
 
 
 def simulate(
@@ -26,7 +26,11 @@ def simulate(
         list[str] | None,
         typer.Option(help="key=value: a setting of a policy or the environment, such as batch_size=500; may be repeated."),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Threads (default: all cores).")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Threads, or processes of --cluster local (default: one for each core).")
+    ] = None,
+    cluster: Cluster = None,
+    results: ResultsFile = None,
     json: Json = False,
 ) -> None:
     """Run policies in an environment, every policy on the same worlds."""
@@ -47,6 +51,8 @@ def simulate(
             options=values,
             jobs=jobs,
             progress=advance,
+            cluster=cluster,
+            results=results,
         )
     if json:
         print_json({"rows": rows})

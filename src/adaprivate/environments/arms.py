@@ -11,12 +11,15 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, uniform
-from adaprivate.environments.protocol import draws
+from adaprivate.environments.protocol import draws, rooms
+from adaprivate.offered import Offered, offer, offered
 
 
 class FixedArmsWorld(NamedTuple):
     """Arms with these mean rewards: Bernoulli, or exponential with these rates, truncated to [0, 1]."""
 
+    arms: Floats
+    """The unit vectors."""
     means: Floats
     rates: Floats
     """Empty for Bernoulli rewards."""
@@ -24,16 +27,19 @@ class FixedArmsWorld(NamedTuple):
     """1 - e^-rate of each arm."""
 
 
+@rooms.of(FixedArmsWorld)
+def _room(world: FixedArmsWorld, count: int, dimension: int) -> Offered:
+    return offered(world.arms, count)
+
+
 @draws.of(FixedArmsWorld)
 def _draw(
-    world: FixedArmsWorld, round_index: int, candidates: Floats, means: Floats, rewards: Floats, rng: Streams
+    world: FixedArmsWorld, round_index: int, candidates: Offered, means: Floats, rewards: Floats, rng: Streams
 ) -> None:
     count = means.shape[0]
     u = uniform(rng, 1)  # one number decides the reward of every arm, so that paired runs differ by their choices alone
     for a in range(count):
-        for j in range(count):
-            candidates[a, j] = 0.0
-        candidates[a, a] = 1.0
+        offer(candidates, a, world.arms, a)
         means[a] = world.means[a]
     if world.rates.shape[0] == 0:
         for a in range(count):
@@ -78,7 +84,7 @@ class BernoulliArms:
     def world(self, seed: int) -> FixedArmsWorld:
         """The same for every seed; only the rewards differ."""
         means = np.linspace(0.75, 0.25, self.dimension) if self.means is None else np.array(self.means)
-        return FixedArmsWorld(means, np.zeros(0), np.zeros(0))
+        return FixedArmsWorld(np.eye(self.dimension), means, np.zeros(0), np.zeros(0))
 
 
 @dataclass(frozen=True)
@@ -116,7 +122,7 @@ class ExponentialArms:
     def world(self, seed: int) -> FixedArmsWorld:
         """The same for every seed; only the rewards differ."""
         rates = np.array(self.rates)
-        return FixedArmsWorld(self.means, rates, -np.expm1(-rates))
+        return FixedArmsWorld(np.eye(self.dimension), self.means, rates, -np.expm1(-rates))
 
 
 EXAMPLES = (BernoulliArms(), BernoulliArms(means=(0.9, 0.2, 0.6)), ExponentialArms())

@@ -16,8 +16,9 @@ from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, below
 from adaprivate.environments.people import PeopledWorld, check_people, peopled
-from adaprivate.environments.protocol import draws
+from adaprivate.environments.protocol import draws, rooms
 from adaprivate.environments.synthetic import REWARDS, fill_rewards
+from adaprivate.offered import Offered, how_many, offer, offered
 
 
 class DriftingWorld(NamedTuple):
@@ -33,8 +34,15 @@ class DriftingWorld(NamedTuple):
     """Which of REWARDS, and the period."""
 
 
+@rooms.of(DriftingWorld)
+def _room(world: DriftingWorld, count: int, dimension: int) -> Offered:
+    return offered(world.arms, count)
+
+
 @draws.of(DriftingWorld)
-def _draw(world: DriftingWorld, round_index: int, candidates: Floats, means: Floats, rewards: Floats, rng: Streams) -> None:
+def _draw(
+    world: DriftingWorld, round_index: int, candidates: Offered, means: Floats, rewards: Floats, rng: Streams
+) -> None:
     period, count = world.settings[1], world.directions.shape[0]
     leg = round_index // period
     part = (round_index % period) / period
@@ -44,11 +52,11 @@ def _draw(world: DriftingWorld, round_index: int, candidates: Floats, means: Flo
         world.theta[j] = (1.0 - part) * here[j] + part * there[j]
         square += world.theta[j] * world.theta[j]
     scale = world.numbers[0] / math.sqrt(max(square, 1e-12))
-    for a in range(candidates.shape[0]):
+    for a in range(how_many(candidates)):
         arm = below(rng, 0, world.arms.shape[0])
+        offer(candidates, a, world.arms, arm)
         score = 0.0
-        for j in range(candidates.shape[1]):
-            candidates[a, j] = world.arms[arm, j]
+        for j in range(here.shape[0]):
             score += world.theta[j] * world.arms[arm, j]
         means[a] = 1.0 / (1.0 + math.exp(-scale * score))
     fill_rewards(world.settings[0], means, rewards, rng)

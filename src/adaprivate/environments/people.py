@@ -13,7 +13,8 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Streams, below, streams, uniform
-from adaprivate.environments.protocol import draw, draws, visitors
+from adaprivate.environments.protocol import draw, draws, room_for, rooms, visitors
+from adaprivate.offered import Offered
 from adaprivate.purposes import Purpose
 
 VISITS = ("uniform", "zipf", "sessions")
@@ -33,8 +34,15 @@ class PeopledWorld(NamedTuple):
     """The stream of those who come."""
 
 
+@rooms.of(PeopledWorld)
+def _room(world: PeopledWorld, count: int, dimension: int) -> Any:
+    return room_for(world.world, count, dimension)
+
+
 @draws.of(PeopledWorld)
-def _draw(world: PeopledWorld, round_index: int, candidates: Floats, means: Floats, rewards: Floats, rng: Streams) -> None:
+def _draw(
+    world: PeopledWorld, round_index: int, candidates: Floats | Offered, means: Floats, rewards: Floats, rng: Streams
+) -> None:
     draw(world.world, round_index, candidates, means, rewards, rng)
 
 

@@ -17,8 +17,9 @@ from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, below
 from adaprivate.environments.people import PeopledWorld, check_people, peopled
-from adaprivate.environments.protocol import draws
+from adaprivate.environments.protocol import draws, rooms
 from adaprivate.environments.synthetic import LINKS, REWARDS, arms_world, fill_rewards
+from adaprivate.offered import Offered, how_many, offer, offered
 
 
 class BlockWorld(NamedTuple):
@@ -32,16 +33,20 @@ class BlockWorld(NamedTuple):
     """Which of REWARDS, and the period."""
 
 
+@rooms.of(BlockWorld)
+def _room(world: BlockWorld, count: int, dimension: int) -> Offered:
+    return offered(world.arms, count)
+
+
 @draws.of(BlockWorld)
-def _draw(world: BlockWorld, round_index: int, candidates: Floats, means: Floats, rewards: Floats, rng: Streams) -> None:
+def _draw(world: BlockWorld, round_index: int, candidates: Offered, means: Floats, rewards: Floats, rng: Streams) -> None:
     blocks = world.starts.shape[0] - 1
     block = (round_index // world.settings[1]) % blocks
     first, last = world.starts[block], world.starts[block + 1]
-    for a in range(candidates.shape[0]):
+    for a in range(how_many(candidates)):
         arm = first + below(rng, 0, last - first)
         means[a] = world.means[arm]
-        for j in range(candidates.shape[1]):
-            candidates[a, j] = world.arms[arm, j]
+        offer(candidates, a, world.arms, arm)
     fill_rewards(world.settings[0], means, rewards, rng)
 
 

@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from adaprivate import check
 from adaprivate.check import Array, Floats
-from adaprivate.compiled import Streams, below
+from adaprivate.compiled import Streams, below, kernel
 from adaprivate.data.dp_svd import CALIBRATIONS, dp_svd, feature_guarantee
 from adaprivate.data.features import SCALINGS, rating_matrix, scaled, truncated_svd
-from adaprivate.environments.protocol import draws, visitors
+from adaprivate.environments.protocol import draws, rooms, visitors
 from adaprivate.mechanisms.noise import SimulatedReplicas
+from adaprivate.offered import Offered, how_many, offer, offered
 from adaprivate.privacy import Guarantee
 from adaprivate.purposes import Purpose
 
@@ -27,12 +28,12 @@ PROFILE_RIDGE = 100.0
 
 
 class RatedWorld(NamedTuple):
-    """Who rated what, and the features. Everything but ``chosen`` is shared by all seeds."""
+    """Who rated what, and the features of items. Everything but ``chosen`` is shared by all seeds."""
 
     items: Floats
     """Features, a row for each item."""
     people: Floats
-    """A row for each person, multiplied into the features of every candidate; empty for none."""
+    """A row for each person in a :class:`TastedWorld`; else empty."""
     starts: npt.NDArray[np.int64]
     """Person u rated ``rated[starts[u] : starts[u + 1]]`` ..."""
     rated: npt.NDArray[np.int32]
@@ -42,12 +43,17 @@ class RatedWorld(NamedTuple):
     """Scratch: this round's candidates, as places in ``rated``, then who came."""
 
 
-@draws.of(RatedWorld)
-def _draw(world: RatedWorld, round_index: int, candidates: Floats, means: Floats, rewards: Floats, rng: Streams) -> None:
+class TastedWorld(RatedWorld):
+    """The same where the features of an item are multiplied by those of the person."""
+
+
+@kernel
+def invite(world: RatedWorld, candidates: Floats | Offered, means: Floats, rewards: Floats, rng: Streams) -> int:
+    """Somebody comes, and some of what they rated is offered; who it is."""
     person = below(rng, 0, world.starts.shape[0] - 1)
     first = world.starts[person]
     count = world.starts[person + 1] - first
-    for a in range(candidates.shape[0]):
+    for a in range(how_many(candidates)):
         fresh = False
         while not fresh:
             place = first + below(rng, 0, count)
@@ -56,18 +62,35 @@ def _draw(world: RatedWorld, round_index: int, candidates: Floats, means: Floats
                 if world.chosen[earlier] == place:
                     fresh = False
         world.chosen[a] = place
-        item = world.rated[place]
-        for j in range(candidates.shape[1]):
-            candidates[a, j] = world.items[item, j]
-        if world.people.shape[0] > 0:
-            for j in range(candidates.shape[1]):
-                candidates[a, j] *= world.people[person, j]
+        offer(candidates, a, world.items, world.rated[place])
         means[a] = world.likes[place]
         rewards[a] = means[a]
-    world.chosen[candidates.shape[0]] = person
+    world.chosen[how_many(candidates)] = person
+    return person
+
+
+@rooms.of(RatedWorld)
+def _room(world: RatedWorld, count: int, dimension: int) -> Offered:
+    return offered(world.items, count)
+
+
+@draws.of(RatedWorld)
+def _draw(world: RatedWorld, round_index: int, candidates: Offered, means: Floats, rewards: Floats, rng: Streams) -> None:
+    invite(world, candidates, means, rewards, rng)
+
+
+@draws.of(TastedWorld)
+def _draw_tasted(
+    world: TastedWorld, round_index: int, candidates: Floats, means: Floats, rewards: Floats, rng: Streams
+) -> None:
+    person = invite(world, candidates, means, rewards, rng)
+    for a in range(candidates.shape[0]):
+        for j in range(candidates.shape[1]):
+            candidates[a, j] *= world.people[person, j]
 
 
 @visitors.of(RatedWorld)
+@visitors.of(TastedWorld)
 def _visitor(world: RatedWorld, round_index: int) -> int:
     return int(world.chosen[world.chosen.shape[0] - 1])
 
@@ -195,7 +218,8 @@ def _prepared(settings: RecordedRatings, path: str, seed: int) -> Prepared:
         items = items / (longest * (1 + 1e-12))
     else:
         items, people = scaled(vectors, settings.scaling), np.zeros((0, 0))
-    world = RatedWorld(np.ascontiguousarray(items), people, starts, rated, likes, np.zeros(0, np.int64))
+    kind = TastedWorld if settings.features == "user-item" else RatedWorld
+    world = kind(np.ascontiguousarray(items), people, starts, rated, likes, np.zeros(0, np.int64))
     return Prepared(world, 0.5 if private else float((rating >= settings.like).mean()))
 
 

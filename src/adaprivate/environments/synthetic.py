@@ -19,9 +19,10 @@ from scipy.special import expit, logit
 
 from adaprivate import check
 from adaprivate.check import Floats
-from adaprivate.compiled import Streams, below, kernel, normals, uniform
+from adaprivate.compiled import Streams, draw_first, kernel, normals, uniform
 from adaprivate.environments.people import PeopledWorld, check_people, peopled
-from adaprivate.environments.protocol import draws
+from adaprivate.environments.protocol import draws, rooms
+from adaprivate.offered import Offered, how_many, offer, offered
 
 LINKS = ("logistic", "linear")
 REWARDS = ("bernoulli", "uniform", "exact")
@@ -67,17 +68,19 @@ def fill_rewards(kind: int, means: Floats, rewards: Floats, rng: Streams) -> Non
             rewards[a] = mean
 
 
+@rooms.of(ArmsWorld)
+def _room(world: ArmsWorld, count: int, dimension: int) -> Offered:
+    return offered(world.arms, count)
+
+
 @draws.of(ArmsWorld)
-def _draw(world: ArmsWorld, round_index: int, candidates: Floats, means: Floats, rewards: Floats, rng: Streams) -> None:
-    count = world.arms.shape[0]
-    for a in range(candidates.shape[0]):
-        swap = a + below(rng, 0, count - a)
-        arm = world.order[swap]
-        world.order[swap] = world.order[a]
-        world.order[a] = arm
+def _draw(world: ArmsWorld, round_index: int, candidates: Offered, means: Floats, rewards: Floats, rng: Streams) -> None:
+    count = how_many(candidates)
+    draw_first(rng, 0, world.order, count)
+    for a in range(count):
+        arm = world.order[a]
         means[a] = world.means[arm]
-        for j in range(candidates.shape[1]):
-            candidates[a, j] = world.arms[arm, j]
+        offer(candidates, a, world.arms, arm)
     fill_rewards(world.reward[0], means, rewards, rng)
 
 

@@ -6,9 +6,8 @@ A setting has ``policy`` and may have ``options``, ``environment``, ``world`` (t
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,21 +17,18 @@ from adaprivate import environments
 from adaprivate.environments import Environment
 from adaprivate.experiments import Cell, Row
 from adaprivate.policies import Settings
-from adaprivate.simulation import YARDSTICKS, Run, mean_sem, percent_of, policy_settings, run_all
+from adaprivate.simulation import YARDSTICKS, KeepState, Run, mean_sem, percent_of, policy_settings, run_all
 
 ROUNDS = 10_000
 OF_TUNED = "% of tuned LinUCB"
-Keep = Callable[[Any], Any]
-"""What of a policy's last state stays with its run: all of it may be large."""
 
 
 @lru_cache(maxsize=512)
-def _played(policy: Any, place: Any, seeds: range, keep: Keep | None) -> tuple[Run, ...]:
-    runs = run_all([policy], place, seeds)[0]
-    return tuple(dataclasses.replace(run, state=None if keep is None else keep(run.state)) for run in runs)
+def _played(policy: Any, place: Any, seeds: range, keep: KeepState | None) -> tuple[Run, ...]:
+    return tuple(run_all([policy], place, seeds, keep_state=keep)[0])
 
 
-def played(policy: Settings, place: Environment, seeds: range, keep: Keep | None = None) -> tuple[Run, ...]:
+def played(policy: Settings, place: Environment, seeds: range, keep: KeepState | None = None) -> tuple[Run, ...]:
     """Every seed's run; repeated calls share the work."""
     frozen: Any = (policy, place)
     return _played(*frozen, seeds, keep)
@@ -45,13 +41,13 @@ def prepared(setting: Mapping[str, Any]) -> tuple[Settings, Environment]:
     return policy_settings(setting["policy"], place, rounds, setting.get("options", {})), place
 
 
-def runs(policy: str, seeds: int, *, keep: Keep | None = None, **where: Any) -> tuple[Run, ...]:
+def runs(policy: str, seeds: int, *, keep: KeepState | None = None, **where: Any) -> tuple[Run, ...]:
     """Every seed's run of a policy: environment, world and rounds as in a setting, all else are its options."""
     setting: dict[str, Any] = {key: where.pop(key) for key in ("environment", "world", "rounds") if key in where}
     return played(*prepared({**setting, "policy": policy, "options": where}), range(seeds), keep)
 
 
-def measured(setting: Mapping[str, Any], seeds: int, *, keep: Keep | None = None) -> Row:
+def measured(setting: Mapping[str, Any], seeds: int, *, keep: KeepState | None = None) -> Row:
     """The setting's runs, with their regret and learned share."""
     count = min(seeds, setting.get("most_seeds", seeds))
     found = played(*prepared(setting), range(count), keep)
@@ -61,7 +57,7 @@ def measured(setting: Mapping[str, Any], seeds: int, *, keep: Keep | None = None
 
 
 def beside_linucb(
-    setting: Mapping[str, Any], seeds: int, *, keep: Keep | None = None, world: Mapping[str, Any] | None = None
+    setting: Mapping[str, Any], seeds: int, *, keep: KeepState | None = None, world: Mapping[str, Any] | None = None
 ) -> Row:
     """The same, and reward as percent of non-private LinUCB's on the same rounds: as published (alpha 1), and tuned.
 

@@ -68,6 +68,11 @@ class SpectrumWorld:
         return arms_world(arms, arms @ theta, "linear", "bernoulli")
 
 
+def _inverse(state: Any) -> Floats:
+    """The eigenvalues of A's inverse."""
+    return np.asarray(np.linalg.eigvalsh(state.learner.root @ state.learner.root.T))
+
+
 def run(setting: Mapping[str, Any], seeds: int) -> Row:
     """What is left of A's inverse after all rounds, and the regret that the noise adds."""
     d = setting["dimension"]
@@ -76,8 +81,8 @@ def run(setting: Mapping[str, Any], seeds: int) -> Row:
         policy_settings("adaprivate-ts", place, ROUNDS, {"centre": 0.5, **options})
         for options in ({"epsilon": 1.0}, _ZERO_NOISE)
     ]
-    private, silent = run_all(policies, place, range(seeds))
-    inverses = [np.linalg.eigvalsh(played.state.learner.root @ played.state.learner.root.T) for played in private]
+    private, silent = run_all(policies, place, range(seeds), keep_state=_inverse)
+    inverses = [played.state for played in private]
     return {
         **setting,
         "trace": np.array([ROUNDS**2 * (values**2).sum() for values in inverses]),

@@ -23,7 +23,7 @@ from adaprivate.evaluation.estimators import estimate
 from adaprivate.evaluation.judging import sample_for
 from adaprivate.experiments import Cell, Row
 from adaprivate.experiments._logged import rounds_of, true_value, uniform_log
-from adaprivate.simulation import mean_sem, policy_settings, run_all
+from adaprivate.simulation import mean_sem, policy_settings, run_all, whole_state
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Table 5"
 QUESTION = "How far off are estimates of a policy's value?"
@@ -75,7 +75,7 @@ def run(setting: Mapping[str, Any], seeds: int) -> Row:
     place, rounds = _place(), setting["rounds"]
     settings = policy_settings(setting["policy"], place, rounds, setting["options"])
     found: dict[str, list[float]] = {name: [] for name in (TRUTH, "naive error", *NAMES.values(), "best", "IPS sem")}
-    for played in run_all([settings], place, range(seeds))[0]:
+    for played in run_all([settings], place, range(seeds), keep_state=whole_state)[0]:
         log, new, means, best = _drawn(played.seed, rounds, setting["fresh"])
         truth = true_value(played.state, new, means, played.seed)
         rows = sample_for(played.state, log, seed=played.seed)

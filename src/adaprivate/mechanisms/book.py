@@ -72,6 +72,23 @@ class Book(ABC):
             self.round -= 1
             raise
 
+    @property
+    def sums_until(self) -> int:
+        """The round that closes the open batch, where all up to it enter exact sums whatever they are; else 0."""
+        return 0
+
+    def add_next(self, features: Floats, reward: float) -> None:
+        """Count the next round as :meth:`add` does; before the round ``sums_until``, and of nobody who is told apart."""
+        self.round += 1  # first: an interruption may lose the event, but never have it counted twice
+        try:
+            self._enter_next(features, reward)
+        except Exception:  # refused, with everything as it was
+            self.round -= 1
+            raise
+
+    def _enter_next(self, features: Floats, reward: float) -> None:
+        raise TypeError(f"{type(self).__name__} takes events")
+
     def takes_many(self, count: int) -> bool:
         """Whether the next so many rounds enter one batch of exact sums, whatever they are, and so can at once."""
         return False
@@ -151,6 +168,9 @@ class SumBook(Book):
     def __init__(self, plan: BatchPlan, source: Noise) -> None:
         self.plan, self.source = plan, source
         self._collector: Any = plan.collector(source)
+        self._direct = type(self._collector) is EventSum and self._collector.direct
+        """Whether rounds enter as they are, and the sum makes events of them."""
+        self._way = plan.way
         self._stream: Any = None
         """The mechanism's state within this epoch; None before its first batch."""
 
@@ -165,7 +185,18 @@ class SumBook(Book):
 
     def _enter(self, event: Event) -> None:
         if self.batch < len(self.plan.ends) or self.plan.continues:  # else it is never released, and so not kept
-            self._collector.count(event._replace(features=self.plan.event(event.features)))
+            if self._direct:
+                features = check.floats("features", event.features, (self.plan.dimension,))
+                self._enter_next(np.ascontiguousarray(features), check.reward(event.reward))
+            else:
+                self._collector.count(event._replace(features=self.plan.event(event.features)))
+
+    def _enter_next(self, features: Floats, reward: float) -> None:
+        self._collector.enter(features, reward, self._way)
+
+    @property
+    def sums_until(self) -> int:
+        return self.plan.ends[self.batch] - 1 if self._direct and self.batch < len(self.plan.ends) else 0
 
     def takes_many(self, count: int) -> bool:
         plain = type(self._collector) is EventSum and self.source.exact and not self.plan.catalogue

@@ -27,6 +27,10 @@ from adaprivate.mechanisms.symmetric import symmetric
 from adaprivate.mechanisms.units import EventSum
 from adaprivate.privacy import Participation, Price
 
+_CORE = 4096
+"""So many items at most are looked at together, where there are more."""
+_BLOCK = 2**14
+"""And so many are gone through at once."""
 _FLOOR = 1e-6
 """Standard deviations, and square roots of weights, this much smaller than the largest are raised to it."""
 
@@ -40,9 +44,12 @@ class Shape:
     def __init__(self, root: Floats) -> None:
         square = check.floats("root", root, (None, None))
         self.root = check.floats("root", square, (max(1, len(square)),) * 2)
-        singular = np.linalg.svd(self.root, compute_uv=False)
-        check.expect(bool(singular[-1] > 1e-12 * singular[0]), "root", self.root.tolist(), "to be invertible")
-        self._inverse = np.linalg.inv(self.root)
+        axes = np.diag(self.root)
+        scales = bool(np.count_nonzero(self.root) == np.count_nonzero(axes))  # each coordinate by itself
+        with blas.one_thread():
+            singular = np.sort(np.abs(axes))[::-1] if scales else np.linalg.svd(self.root, compute_uv=False)
+            check.expect(bool(singular[-1] > 1e-12 * singular[0]), "root", self.root.tolist(), "to be invertible")
+            self._inverse = np.diag(1 / axes) if scales else np.linalg.inv(self.root)
         self.gap: float | None = None
 
     @property
@@ -61,12 +68,12 @@ class Shape:
 
     def whiten_rows(self, rows: Floats) -> Floats:
         """The same of several rows, to the last bit."""
-        if self._axes is not None:
-            return np.asarray(rows * self._axes)
+        if self.axes is not None:
+            return np.asarray(rows * self.axes)
         return np.array([self.whiten(row) for row in rows]).reshape(rows.shape)
 
     @cached_property
-    def _axes(self) -> Floats | None:
+    def axes(self) -> Floats | None:
         """What each coordinate is multiplied with, where they are only scaled: sums of zeros are exact."""
         inverse = self._inverse
         axes: Floats = np.diag(inverse).copy()
@@ -93,12 +100,14 @@ class Shape:
         millionth of the largest standard deviation, so that W is invertible: features there are all but clipped away.
         """
         items = check.floats("items", items, (None, None))
-        rows = items[np.any(items != 0, axis=1)]
+        some = np.any(items != 0, axis=1)
+        rows = items if some.all() else items[some]
         check.expect(len(rows) > 0, "items.shape", items.shape, "to hold an item other than 0")
         to_error, from_error = _weight_roots(weight, rows.shape[1])
         enough = 1 + 0.99 * check.real("tolerance", tolerance, above=0)
         sphere = _fitted(np.eye(rows.shape[1]), rows)
-        bound, deviations = _least_trace(rows @ to_error, enough, _cost(sphere, to_error))
+        weighted = rows if weight is None else rows @ to_error
+        bound, deviations = _least_trace(weighted, enough, _cost(sphere, to_error))
         ellipsoid = _fitted(from_error @ deviations, rows)
         best = min(ellipsoid, sphere, key=lambda shape: _cost(shape, to_error))
         best.gap = max(0.0, _cost(best, to_error) / bound - 1)
@@ -122,6 +131,37 @@ def _cost(shape: Shape, to_error: Floats) -> float:
 
 @blas.one_thread()
 def _least_trace(y: Floats, enough: float, known: float) -> tuple[float, Floats]:
+    """What :func:`_least_trace_of_few` finds; of many items those that reach furthest, and then those left outside.
+
+    Its bound holds with any items left out, for more of them only raise the least trace.
+    """
+    if len(y) <= _CORE:
+        return _least_trace_of_few(y, enough, known)
+    values, vectors = np.linalg.eigh(sum(block.T @ block for block in _blocks(y)))
+    kept = values > 1e-14 * values[-1]
+    reach = _squares(y, np.asarray(vectors[:, kept] / values[kept] ** 0.25))
+    core = np.argpartition(reach, -_CORE // 4)[-_CORE // 4 :]
+    while True:
+        bound, deviations = _least_trace_of_few(y[core], enough, known)
+        reach = _squares(y, np.asarray(np.linalg.inv(deviations).T))
+        outside = np.flatnonzero(reach > enough * math.sqrt(bound))
+        fresh = np.setdiff1d(outside, core)
+        if known <= enough * bound or not fresh.size or len(core) >= 16 * _CORE:
+            return bound, deviations
+        core = np.union1d(core, fresh[np.argsort(-reach[fresh], kind="stable")[: _CORE // 4]])
+
+
+def _squares(rows: Floats, change: Floats) -> Floats:
+    """The squared norm of every row in other coordinates."""
+    return np.concatenate([((block @ change) ** 2).sum(axis=1) for block in _blocks(rows)])
+
+
+def _blocks(rows: Floats) -> list[Floats]:
+    """Views of the rows, few at a time."""
+    return [rows[first : first + _BLOCK] for first in range(0, len(rows), _BLOCK)]
+
+
+def _least_trace_of_few(y: Floats, enough: float, known: float) -> tuple[float, Floats]:
     """A lower bound on the least tr V with y_i' V^-1 y_i <= 1, and a square root of a nearly best V (up to a factor).
 
     Stops when that V, or one of trace ``known``, is within the factor ``enough`` of the bound. tr S^1/2 is the largest sum
@@ -147,16 +187,29 @@ def _least_trace(y: Floats, enough: float, known: float) -> tuple[float, Floats]
     return trace**2, (basis * deviations) @ basis.T + _FLOOR * float(deviations.max()) * unseen
 
 
+@blas.one_thread()
+def _longest(shape: Shape, items: Floats) -> float:
+    """The largest norm of an item in the shape's coordinates, as computed one by one; or of very many, a bound on that.
+
+    All are gone through in blocks, whose sums may be added up in another order: by so little that few can be the longest.
+    """
+    inverse, dimension = np.asarray(shape._inverse.T, np.float64), shape.dimension
+    rounding = 8 * (dimension + 2) * float(np.finfo(np.float64).eps)
+    norms = np.sqrt(_squares(items, inverse))
+    sizes = [((np.abs(block) @ np.abs(inverse)) ** 2).sum(axis=1) for block in _blocks(items)]
+    errors = rounding * np.sqrt(np.concatenate(sizes))
+    candidates = np.flatnonzero(norms + errors >= (norms - errors).max())
+    if len(candidates) > _CORE:
+        return float((norms + errors).max())
+    return max(float(np.linalg.norm(shape.whiten(items[place]))) for place in candidates)
+
+
 def _fitted(root: Floats, items: Floats) -> Shape:
     """The shape scaled so that every item has norm at most 1 in its coordinates, as computed."""
-
-    def longest(shape: Shape) -> float:
-        return max(float(np.linalg.norm(shape.whiten(item))) for item in items)
-
-    scale = longest(Shape(root))
+    scale = _longest(Shape(root), items)
     for safety in (1e-12, 1e-9, 1e-6, 1e-3):
         shape = Shape(root * (scale * (1 + safety)))
-        if longest(shape) <= 1:
+        if _longest(shape, items) <= 1:
             return shape
     raise check.InputError("Expected items and weight to be better conditioned.")
 

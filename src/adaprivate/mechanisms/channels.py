@@ -249,6 +249,14 @@ class ChannelBook(Book):
             check.expect(started, "event.round", event.round, "to come after sums began, for gaussian")
             self._sums._enter(event)  # type: ignore[union-attr]
 
+    @property
+    def sums_until(self) -> int:
+        started = self._sums is not None and self.round >= self.plan.first and not self.due
+        return self._sums_now.sums_until if started else 0
+
+    def _enter_next(self, features: Floats, reward: float) -> None:
+        self._sums._enter_next(features, reward)  # type: ignore[union-attr]
+
     def takes_many(self, count: int) -> bool:
         started = self._sums is not None and self.round >= self.plan.first and not self.due
         return started and self._sums_now.takes_many(count)

@@ -8,18 +8,20 @@ The bounds survive each truncation exactly (docs/privacy.md, "Exact noise").
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from typing import Any, Protocol, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
 from adaprivate import check
 from adaprivate.check import Array, Floats, Integers
+from adaprivate.grid import REWARD_BITS
 from adaprivate.mechanisms.noise import EVENT_BITS, Noise
 from adaprivate.privacy import Participation
 
-_REWARD_BITS = 30
+if TYPE_CHECKING:
+    from adaprivate.whole import WholeSum
 
 
 class Coordinates(Protocol):
@@ -99,8 +101,10 @@ class Contribution:
         if shape is not None:
             check.expect(shape.dimension == dimension, "shape.dimension", shape.dimension, f"== {dimension}")
         self.centre = check.real("centre", centre, at_least=0, at_most=1)
-        self._grid_centre = round(self.centre * 2**_REWARD_BITS)
         self.clipped = 0
+        """How many feature vectors were too long and were clipped, of those that entered no sum of whole numbers."""
+        self.axes: Floats | None = getattr(shape, "axes", None)
+        """What each coordinate is multiplied with, where the shape only scales them."""
 
     @property
     def enforces(self) -> tuple[str, ...]:
@@ -119,7 +123,33 @@ class Contribution:
         norm = float(np.linalg.norm(x))
         return x / norm if norm > 1 else x
 
+    def sums(self) -> WholeSum:
+        """An empty sum of these contributions in whole numbers: for exact noise."""
+        from adaprivate.whole import WholeSum  # here, for it compiles: accounting does without
+
+        return WholeSum(self.dimension, round(self.centre * 2**REWARD_BITS), self.axes)
+
+    def entered(self, features: object) -> Floats:
+        """The features of an event as such a sum takes them."""
+        x = check.floats("features", features, (self.dimension,))
+        if self.shape is not None and self.axes is None:
+            x = self.shape.whiten(x)
+        return np.ascontiguousarray(x)
+
+    def entered_rows(self, features: Floats) -> Floats:
+        """The same of several events, to the last bit."""
+        rows = check.floats("features", features, (None, self.dimension))
+        if self.shape is not None and self.axes is None:
+            rows = self.shape.whiten_rows(rows)
+        return rows
+
     def __call__(self, features: object, reward: object) -> Array:
+        if self.exact:
+            whole = self._whole
+            before = whole.clipped
+            whole.enter(self.entered(features), check.reward(reward))
+            self.clipped += whole.clipped - before
+            return whole.take()
         x = check.floats("features", features, (self.dimension,))
         value = check.reward(reward)
         if self.shape is not None:
@@ -128,37 +158,16 @@ class Contribution:
         if norm > 1:
             self.clipped += norm > 1 + 1e-9  # rounding of a unit vector is not worth a report
             x = x / norm
-        if not self.exact:
-            return (value - self.centre) * x
-        weight = math.floor(value * 2**_REWARD_BITS) - self._grid_centre
-        return _weighted(weight, whole_numbers_of(x)).astype(object)
+        return (value - self.centre) * x
 
-    def many(self, features: Floats, rewards: Floats) -> Array:
-        """The sum of what these events (rows) add, the same to the last bit; with exact noise alone."""
-        rows = check.floats("features", features, (None, self.dimension))
-        values = np.asarray(rewards, dtype=np.float64).reshape(len(rows))
-        if not ((values >= 0.0) & (values <= 1.0)).all():
-            raise check.InputError("Expected rewards to be numbers from 0 to 1; they are private and not repeated here.")
-        check.expect(self.exact and len(rows) <= 2**30, "len(features)", len(rows), "<= 2^30, for exact noise")
-        if self.shape is not None:
-            rows = self.shape.whiten_rows(rows)
-        norms = lengths(rows)
-        self.clipped += int((norms > 1 + 1e-9).sum())
-        rows = rows / np.where(norms > 1, norms, 1.0)[:, None]
-        weights = np.floor(values * 2.0**_REWARD_BITS).astype(np.int64) - self._grid_centre
-        total: Array = _weighted(weights[:, None], whole_numbers_of(rows)).sum(axis=0).astype(object)
-        return total
+    @cached_property
+    def _whole(self) -> WholeSum:
+        return self.sums()
 
 
 def lengths(x: Floats) -> Floats:
     """The norm of a vector, or of each of several: each the same as by itself, to the last bit."""
     return np.asarray(np.sqrt((x * x).sum(axis=-1)))
-
-
-def _weighted(weights: Any, integers: Integers) -> Integers:
-    """Whole numbers times rewards on their grid, towards zero."""
-    products = weights * integers  # below 2^(EVENT_BITS + _REWARD_BITS) in size: no overflow
-    return np.asarray(np.sign(products) * (np.abs(products) >> _REWARD_BITS))
 
 
 def whole_numbers_of(x: Floats) -> Integers:

@@ -21,11 +21,11 @@ import numpy as np
 
 from adaprivate import check
 from adaprivate.check import Array, Floats
+from adaprivate.grid import EVENT_BITS as EVENT_BITS
+from adaprivate.grid import LARGEST
 
-EVENT_BITS = 20
 COEFFICIENT_BITS = 20
 NOISE_BITS = EVENT_BITS + COEFFICIENT_BITS
-_LARGEST = 2**62
 
 
 class Noise(ABC):
@@ -134,7 +134,7 @@ def whole_numbers(name: str, value: object, shape: tuple[int, ...]) -> Array:
     )
     integers = np.array([int(v) for v in array.ravel()], dtype=object).reshape(shape)
     for index, entry in enumerate(integers.ravel()):
-        check.expect(abs(entry) < _LARGEST, f"{name}[{index}]", entry, f"to be smaller than {_LARGEST} in size")
+        check.expect(abs(entry) < LARGEST, f"{name}[{index}]", entry, f"to be smaller than {LARGEST} in size")
     return integers
 
 
@@ -160,7 +160,7 @@ def _add(values: Array, scale: float | Floats, sampler: Any) -> Floats:
     for one in np.unique(scales):
         places = np.flatnonzero(scales == one)
         grid_scale = check.real("scale", float(one), above=0) * 2**NOISE_BITS
-        check.expect(grid_scale * 64 < _LARGEST, "scale", float(one), f"< {_LARGEST / 64 / 2**NOISE_BITS:g}")
+        check.expect(grid_scale * 64 < LARGEST, "scale", float(one), f"< {LARGEST / 64 / 2**NOISE_BITS:g}")
         for place, draw in zip(places, sampler(grid_scale, len(places))([0] * len(places)), strict=True):
             noise[place] = draw
     total = values.ravel() + noise

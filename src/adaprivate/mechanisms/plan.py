@@ -14,6 +14,7 @@ import numpy as np
 
 from adaprivate import check, privacy
 from adaprivate.check import Floats
+from adaprivate.grid import AS_IS, DIRECTED, DIRECTED_WHOLE
 from adaprivate.mechanisms import history, laws, packing, units
 from adaprivate.mechanisms.arm_sampler import LARGEST, ArmSampler
 from adaprivate.mechanisms.book import ArmBook, RewardBook, SumBook
@@ -156,6 +157,13 @@ class BatchPlan(Plan):
         """The noise of each number of a release, relative to the others'."""
         found = self.unit.scales(self.dimension + self.intercept)
         return np.ones(self.size) if found is None else found
+
+    @property
+    def way(self) -> int:
+        """How features enter a sum that makes the event of them itself."""
+        if not self.direction:
+            return AS_IS
+        return DIRECTED_WHOLE if self.catalogue else DIRECTED
 
     def event(self, features: Floats) -> Floats:
         """What is summed up of these features, or of each row of them."""

@@ -85,7 +85,7 @@ def plan(
             users, counts = len(log.visits), log.visits
     people, rounds = _people(users, visits, rounds, unit)
     world, seen = _world(dimension, candidates, arms, items, base_rate, best), None
-    check.whole("rounds", rounds, at_least=4 * world.candidates if world.arms else 20, at_most=10_000_000)
+    check.whole("rounds", rounds, at_least=4 * world.candidates if world.arms else 20, at_most=1_000_000_000)
     if log is not None and not log.arms:
         seen = _seen(log)
         world = dataclasses.replace(world, items=max(seen.items, float(world.candidates)))

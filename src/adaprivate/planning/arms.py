@@ -97,13 +97,12 @@ def _compared(
         for label, means in worlds.items():
             place = environments.environment("bernoulli-arms", {"means": means})
             policy: Any = policy_settings(name, place, rounds, _options(name, epsilon, delta))
-            runs = run_all([policy], place, range(count), jobs=jobs)[0]
+            keep = _committed if name == "filtered-thompson" else None
+            runs = run_all([policy], place, range(count), jobs=jobs, keep_state=keep)[0]
             regret[label] = mean_sem([run.regret for run in runs])
             shares.append(mean_sem([1 - run.learned_share for run in runs]))
-            if name == "filtered-thompson":
-                wrong[label] = float(
-                    np.mean([run.state.learner.scalars[0]["committed"] not in (-1, arms - 1) for run in runs])
-                )
+            if keep is not None:
+                wrong[label] = float(np.mean([run.state not in (-1, arms - 1) for run in runs]))
         rows.append(
             {
                 "policy": name,
@@ -122,6 +121,11 @@ def _compared(
             }
         )
     return rows
+
+
+def _committed(state: Any) -> int:
+    """The arm that a policy settled on; -1: on none."""
+    return int(state.learner.scalars[0]["committed"])
 
 
 def _options(name: str, epsilon: float, delta: float) -> Mapping[str, Any]:

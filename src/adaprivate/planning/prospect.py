@@ -174,11 +174,18 @@ class Prospect:
         jobs: int | None = None,
         first_seed: int = 0,
         progress: Callable[[int], None] | None = None,
+        cluster: str | None = None,
+        results: str | Path | None = None,
     ) -> Prospect:
-        """The same plan with what was measured in the world it assumes, beside what it predicts."""
+        """The same plan with what was measured in the world it assumes, beside what it predicts.
+
+        cluster, results: other workers, and a file to go on from, as :func:`adaprivate.simulate` takes them.
+        """
+        from adaprivate.cluster import using
         from adaprivate.planning.simulated import measure
 
-        found = measure(self, seeds, jobs=jobs, first_seed=first_seed, progress=progress)
+        with using(cluster, jobs=jobs, results=results):
+            found = measure(self, seeds, jobs=jobs, first_seed=first_seed, progress=progress)
         return dataclasses.replace(self, measured=found, seeds=seeds)
 
     def plot(self, path: str | Path) -> Path:

@@ -1,7 +1,6 @@
 """Results for people: tables in the terminal, one HTML page per experiment."""
 
 from adaprivate.evaluation.showing import COMPOSITION, evaluation_notes, evaluation_table
-from adaprivate.report.checkpoint import Checkpoint
 from adaprivate.report.front import Glance, Names, terminal, write_front
 from adaprivate.report.pages import Provenance, write_audit, write_page
 from adaprivate.report.pictures import draw
@@ -23,7 +22,6 @@ from adaprivate.report.tables import (
 __all__ = [
     "COMPOSITION",
     "POLICY_WORDS",
-    "Checkpoint",
     "Glance",
     "Names",
     "Provenance",

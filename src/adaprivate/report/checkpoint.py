@@ -2,58 +2,42 @@
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import json
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from adaprivate.cluster import Results, alike
 
 Run = Callable[[Mapping[str, Any], int], dict[str, Any]]
-_PACKAGE = Path(__file__).parents[1]
 
 
-def _source() -> str:
-    """A digest of every line of the package: rows of other code are never used."""
-    digest = hashlib.sha256(f"{sys.version} {np.__version__}".encode())
-    for file in sorted(_PACKAGE.rglob("*.py")):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-class Checkpoint:
-    """Rows of plain values by their setting and number of seeds, one line each in NAME.kept.jsonl."""
+class Checkpoint(contextlib.AbstractContextManager["Checkpoint"]):
+    """Rows of plain values by their setting and number of seeds, in NAME.kept.jsonl; one process at a time has it."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.path = folder / f"{name}.kept.jsonl"
-        self._source = _source()
-        self._rows: dict[str, Any] = {}
-        if self.path.exists():
-            for line in self.path.read_text(encoding="utf-8").splitlines():
-                try:
-                    entry = json.loads(line)
-                    self._rows[entry["key"]] = entry["row"]
-                except (ValueError, KeyError, TypeError):
-                    continue  # the line that an interruption cut short
+        self._results = Results(folder / f"{name}.kept.jsonl")
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._results.path
+
+    def __exit__(self, *error: object) -> None:
+        self._results.close()
 
     def _key(self, setting: Mapping[str, Any], seeds: int) -> str:
-        text = json.dumps([dict(setting), seeds, self._source], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return alike.digest("row", alike.fingerprint(), json.dumps(dict(setting), sort_keys=True), seeds)
 
     def get(self, setting: Mapping[str, Any], seeds: int) -> dict[str, Any] | None:
         """The row of this setting, if it was finished by the same code."""
-        row: dict[str, Any] | None = self._rows.get(self._key(setting, seeds))
+        row: dict[str, Any] | None = self._results.get(self._key(setting, seeds))
         return row
 
     def put(self, setting: Mapping[str, Any], seeds: int, row: Mapping[str, Any]) -> None:
         """Keep a finished row."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        whole = not self.path.exists() or self.path.read_bytes()[-1:] in (b"", b"\n")
-        line = json.dumps({"key": self._key(setting, seeds), "row": dict(row)})
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(("" if whole else "\n") + line + "\n")
+        self._results.put(self._key(setting, seeds), {None: json.loads(json.dumps(dict(row)))})
 
     def filled(self, run: Run) -> Run:
         """What ``run`` gives for a setting and seeds, run only where that is not finished, and kept."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from adaprivate import check
 from adaprivate.check import Floats
@@ -57,7 +57,10 @@ class Origin:
 
 
 class Decision(NamedTuple):
-    """A choice: its index, how many batches had been released, its probability if asked for, its round, its features."""
+    """A choice: its index, how many batches had been released, its probability if asked for, its round, its features.
+
+    ``item``: the id of what was chosen, where that was from a catalogue with ids; not kept when a policy is saved.
+    """
 
     action: int
     version: int
@@ -65,10 +68,13 @@ class Decision(NamedTuple):
     round: int
     features: Floats
     origin: Origin
+    item: Any = None
 
     def __repr__(self) -> str:
         # neither features, which may be long and private, nor where it comes from
-        return f"Decision(action={self.action}, version={self.version}, propensity={self.propensity}, round={self.round})"
+        item = "" if self.item is None else f", item={self.item!r}"
+        shown = f"action={self.action}, version={self.version}, propensity={self.propensity}, round={self.round}"
+        return f"Decision({shown}{item})"
 
     def _repr_html_(self) -> str:
         return facts_html("Decision", {name: getattr(self, name) for name in self._fields[:4]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -17,7 +18,8 @@ from adaprivate.mechanisms.plan import plan_from_bytes
 from adaprivate.mechanisms.units import Event
 from adaprivate.policies.core.propensities import Propensities, choice_probabilities
 from adaprivate.policies.core.settings import exact_guarantee
-from adaprivate.runtime.learner import Learner, choose, learn, learn_and_choose
+from adaprivate.policies.core.stock import Stock
+from adaprivate.runtime.learner import InUse, Learner, choose_from, choose_many, learn_and_choose
 
 
 def _stored(data: bytes) -> Any:
@@ -27,8 +29,10 @@ def _stored(data: bytes) -> Any:
 class Engine(ABC):
     """Counts rounds in order, and chooses. ``settings`` may be replaced by longer ones when a plan runs out."""
 
-    fused: ClassVar[bool] = False
-    """Whether :meth:`count_and_choose` is one step, and leaves everything as it was where a candidate is not finite."""
+    one_step: ClassVar[bool] = False
+    """Whether a round is counted whole or not at all, whatever interrupts."""
+    fused_until: float = 0
+    """Up to this round, which is public, :meth:`count_and_choose` does both."""
     settings: Any
     plan: Any
     source: Secure | None
@@ -36,6 +40,7 @@ class Engine(ABC):
 
     def __init__(self) -> None:
         self._action = np.zeros(1, dtype=np.int64)
+        self._choose_from: Callable[..., int] | None = None
 
     @property
     @abstractmethod
@@ -55,8 +60,10 @@ class Engine(ABC):
     def count(self, number: int, features: Floats, reward: float, person: int = -1) -> None:
         """Count a round, and release its batch if it is the last of it. ``person``: whose it is; -1: not told."""
 
-    def count_and_choose(self, features: Floats, reward: float, person: int, candidates: Floats) -> tuple[int, int]:
-        """Count a round and choose in one step, where that is ``fused``."""
+    def count_and_choose(
+        self, number: int, features: Floats, reward: float, person: int, candidates: Floats
+    ) -> tuple[int, int]:
+        """Count the next round and choose, or leave everything as it was where a candidate is not finite; -1 says so."""
         raise TypeError(f"{type(self).__name__} takes two steps")
 
     def choose(self, candidates: Floats) -> tuple[int, int]:
@@ -64,9 +71,19 @@ class Engine(ABC):
         clipped = self.choose_many(candidates[None], self._action)
         return int(self._action[0]), clipped
 
+    @abstractmethod
     def choose_many(self, candidates: Floats, actions: Any) -> int:
         """A choice for each of ``candidates`` (n, K, d), clipped in place; how many were clipped, or -1."""
-        return choose(self.state, candidates, self.rng, actions)
+
+    def choose_from(self, stock: Stock) -> int:
+        """The choice among items of a catalogue, which are checked and clipped already."""
+        return self.ready_for(stock)(self.state, stock, self.rng)
+
+    def ready_for(self, stock: Stock) -> Callable[..., int]:
+        """What chooses among items of a catalogue, compiled or fetched from the cache."""
+        if self._choose_from is None:
+            self._choose_from = bound(choose_from, self.state, stock, self.rng)
+        return self._choose_from
 
     def propensities(self, candidates: Floats, draws: int) -> Propensities:
         """The probability of each of ``candidates`` (n, K, d)."""
@@ -107,7 +124,8 @@ class Engine(ABC):
 class SimulatedEngine(Engine):
     """Everything compiled, noise drawn from the seed beforehand: protects nobody."""
 
-    fused = True
+    one_step = True
+    fused_until = math.inf
     source = None
 
     def __init__(self, settings: Any, seed: int, rng: Streams) -> None:
@@ -115,8 +133,7 @@ class SimulatedEngine(Engine):
         self.settings, self.plan, self.seed, self.rng = settings, settings.plan, seed, rng
         self._state = self._started(settings)
         self._count_releases()
-        self._learn: Callable[..., Any] | None = None
-        self._step: Callable[..., Any] | None = None
+        self._use = InUse(self._state, rng)
 
     def _started(self, settings: Any) -> Any:
         return settings.start(settings.noise_tables([self.seed])[0])
@@ -126,15 +143,19 @@ class SimulatedEngine(Engine):
         return self._state
 
     def count(self, number: int, features: Floats, reward: float, person: int = -1) -> None:
-        if self._learn is None:
-            self._learn = bound(learn, self._state, features, 0.0, -1, self.rng)
-        self._learn(self._state, features, reward, person, self.rng)
+        use = self._use.now(self._state, self.rng)
+        use.run(learn_and_choose, features, reward, person, use.nothing)
 
-    def count_and_choose(self, features: Floats, reward: float, person: int, candidates: Floats) -> tuple[int, int]:
-        if self._step is None:
-            self._step = bound(learn_and_choose, self._state, features, 0.0, -1, candidates, self.rng, self._action)
-        clipped = self._step(self._state, features, reward, person, candidates, self.rng, self._action)
-        return int(self._action[0]), clipped
+    def count_and_choose(
+        self, number: int, features: Floats, reward: float, person: int, candidates: Floats
+    ) -> tuple[int, int]:
+        use = self._use.now(self._state, self.rng)
+        clipped: int = use.run(learn_and_choose, features, reward, person, candidates)
+        return use.serving.action.item(), clipped
+
+    def choose_many(self, candidates: Floats, actions: Any) -> int:
+        clipped: int = self._use.now(self._state, self.rng).run(choose_many, candidates, actions)
+        return clipped
 
     def _count_releases(self) -> None:
         """Find where a routed learner counts releases: reading a field of a record by name takes longer than a round."""
@@ -170,9 +191,9 @@ class SimulatedEngine(Engine):
 
     def warm_up(self, candidates: Floats) -> None:
         features = candidates[0].copy()
-        self._step = bound(learn_and_choose, self._state, features, 0.0, -1, candidates, self.rng, self._action)
-        self._learn = bound(learn, self._state, features, 0.0, -1, self.rng)
-        bound(choose, self._state, candidates[None], self.rng, self._action)
+        use = self._use.now(self._state, self.rng)
+        use.prepare(learn_and_choose, features, 0.0, -1, candidates)
+        use.prepare(choose_many, candidates[None], self._action)
 
 
 class ExactEngine(Engine):
@@ -196,6 +217,7 @@ class ExactEngine(Engine):
         self._before_noise = before_noise
         self._closed: tuple[Release, Book] | None = None
         """A release that is not yet read, and the book after it."""
+        self.fused_until = self.book.sums_until
 
     @property
     def rng(self) -> Streams:  # type: ignore[override]
@@ -224,6 +246,21 @@ class ExactEngine(Engine):
             self.book.add(Event(number, features, reward, whose, **self.settings.route(self.learner.state)))
         self._release()
 
+    def count_and_choose(
+        self, number: int, features: Floats, reward: float, person: int, candidates: Floats
+    ) -> tuple[int, int]:
+        if not self.learner.done.item(0) == self.book.round == number:  # an interruption came between the steps below
+            self.count(number, features, reward, person)
+            return self.choose(candidates)
+        action, clipped = self.learner.counted_and_choose(features, candidates)
+        if clipped >= 0:
+            try:
+                self.book.add_next(features, reward)
+            except BaseException:  # no decision comes of that choice
+                self.unmake()
+                raise
+        return action, clipped
+
     def count_many(self, number: int, features: Floats, rewards: Floats) -> bool:
         """Count rounds from ``number`` on as one by one; False, and nothing done, where that must be so.
 
@@ -249,6 +286,7 @@ class ExactEngine(Engine):
                     self._published(release)
                 self.learner.read(release)
             self.book, self._closed = after, None
+            self.fused_until = after.sums_until
 
     def choose_many(self, candidates: Floats, actions: Any) -> int:
         if not isinstance(self.book, ArmBook):
@@ -270,6 +308,7 @@ class ExactEngine(Engine):
         book = self.book.extended(longer.plan)
         state = longer.carried(longer.learner(), self.learner.state)
         self.settings, self.plan, self.book, self.learner.state = longer, longer.plan, book, state
+        self.fused_until = book.sums_until
 
     def parts(self) -> dict[str, Any]:
         stored = {"plan": self.plan.to_bytes(), "learner": self.learner.to_bytes(), "book": self.book.to_bytes()}
@@ -283,6 +322,7 @@ class ExactEngine(Engine):
         kind = type(self.plan.book(self.source))
         self.book = kind.from_bytes(stored["book"].tobytes(), self.plan, self.source)
         self.learner.done[:] = self.book.round, self.book.batch
+        self.fused_until = self.book.sums_until
 
     def warm_up(self, candidates: Floats) -> None:
         twin = Learner(self.settings.learner(), self.learner.rng.copy())  # no batch of it is ever the one after the last
@@ -290,5 +330,6 @@ class ExactEngine(Engine):
         if isinstance(self.book, ArmBook):
             self.settings.exact_choice(twin.state, self.plan.book(self.source))
         else:
+            twin.counted_and_choose(candidates[0].copy(), candidates.copy())
             twin.choose(candidates[None].copy(), np.zeros(1, dtype=np.int64))
             twin.read(Release(0, np.zeros(self.plan.size)))

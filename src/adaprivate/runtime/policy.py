@@ -29,6 +29,7 @@ from adaprivate.runtime.asking import (
     person_of,
     users_of,
 )
+from adaprivate.runtime.catalogue import Catalogue, catalogue_of, expect_few, rows_in, sets_of
 from adaprivate.runtime.decisions import Decision, Open, Origin, RewardRefusedError, life_and_round
 from adaprivate.runtime.engines import Engine, ExactEngine, SimulatedEngine
 from adaprivate.runtime.files import Lease
@@ -173,12 +174,18 @@ class Policy(Kept, Shown):
 
     # --- deciding -----------------------------------------------------------------------------------------------------
 
-    def decide(self, candidates: object, *, user: object = None, propensity: bool | None = None) -> Decision:
+    def decide(
+        self, candidates: object, *, among: object = None, user: object = None, propensity: bool | None = None
+    ) -> Decision:
         """Choose one of the rows of ``candidates`` (K, dimension). Rounds whose window has passed are counted first.
 
+        With a :class:`~adaprivate.Catalogue` one of its items is chosen, or one ``among`` some: their places, or a mask.
         ``user``: whose decision it is, a text or a whole number, for a policy that protects people.
         ``propensity``: whether the decision shall say how likely it was; by default as the policy was made.
         """
+        catalogue = catalogue_of(candidates, among)
+        if catalogue is not None:
+            return self._decide_from(catalogue, [among], [user], propensity)[0]
         offered = offered_of(candidates, 2, self._dimension)
         person = -1 if user is None and not self._needs_user else self._person(user)
         asked = self.logs_propensities if propensity is None else propensity
@@ -187,32 +194,38 @@ class Policy(Kept, Shown):
         with self._lock:
             if self._arms is not None:
                 self._expect_arms(offered)
-            due = self.decided - self.reward_window - self.round
-            if asked or due != 1 or not self._engine.fused or self.round in self._pauses:
+            number = self.round
+            due = self.decided - self.reward_window - number
+            if asked or due != 1 or number >= self._engine.fused_until or number in self._pauses:
                 expect_finite(offered, candidates)
                 self._count_until(self.decided - self.reward_window)
                 odds = self._probabilities(offered[None])[0] if asked else None
                 action, clipped = self._engine.choose(offered)
-            else:  # the usual case, in one compiled call: count the last round, then choose
+            else:  # the usual case: count the last round and choose, in as few steps as can be
                 odds = None
-                entry = self._open[self.round]
-                reward = self._missing if entry.reward is None else entry.reward
-                action, clipped = self._engine.count_and_choose(entry.features, reward, entry.person, offered)
-                if clipped >= 0:
-                    self._counted()
-                    self._after_count()
+                action, clipped = self._count_and_choose(offered)
             if clipped < 0:
                 expect_finite(offered, candidates)
             self._note_clipped(clipped, len(offered))
             return self._made(action, offered[action], None if odds is None else float(odds[action]), person)
 
     def decide_many(
-        self, candidates: object, *, users: Sequence[object] | None = None, propensity: bool | None = None
+        self,
+        candidates: object,
+        *,
+        among: Sequence[object] | None = None,
+        users: Sequence[object] | None = None,
+        propensity: bool | None = None,
     ) -> list[Decision]:
         """One choice for each of ``candidates`` (n, K, dimension), all made now, after the rounds that are due.
 
+        With a catalogue one for each entry of ``among``: the places or the mask of each decision, None for all items.
         ``users``: whose each of them is, for a policy that protects people.
         """
+        catalogue = catalogue_of(candidates, among)
+        if catalogue is not None:
+            each = sets_of(among)
+            return self._decide_from(catalogue, each, [None] * len(each) if users is None else users, propensity)
         offered = offered_of(candidates, 3, self._dimension)
         count = len(offered)
         given = [None] * count if users is None else users_of(users, count)
@@ -234,6 +247,29 @@ class Policy(Kept, Shown):
                 self._made(action, offered[n, action], None if odds is None else float(odds[n, action]), people[n])
                 for n, action in enumerate(actions.tolist())
             ]
+
+    def _decide_from(
+        self, catalogue: Catalogue, among: Sequence[object], users: Sequence[object], propensity: bool | None
+    ) -> list[Decision]:
+        """One choice among items of a catalogue for each entry of ``among``, all made now."""
+        check.expect(self._arms is None, "candidates", catalogue, "not to be a catalogue: the arms are fixed")
+        stocks = [catalogue._offer(places, self._dimension) for places in among]
+        people = [self._person(user) for user in users_of(users, len(stocks))]
+        asked = self.logs_propensities if propensity is None else propensity
+        if asked:
+            expect_public_choice(self.settings)
+            expect_few(stocks)
+        with self._lock:
+            self._count_until(self.decided - self.reward_window)
+            decisions = []
+            for stock, person in zip(stocks, people, strict=True):
+                odds = self._engine.propensities(rows_in(stock)[None], 512).probability[0] if asked else None
+                chosen = self._engine.choose_from(stock)
+                place = int(stock.places[chosen]) if len(stock.places) else chosen
+                likely = None if odds is None else float(odds[chosen])
+                item = None if catalogue.ids is None else catalogue.ids[place]
+                decisions.append(self._made(place, stock.table[place].copy(), likely, person, item))
+            return decisions
 
     def consider(self, candidates: object) -> int:
         """What would be chosen now; no decision is made. Rounds that are due are counted and random numbers used up.
@@ -275,10 +311,11 @@ class Policy(Kept, Shown):
         rounds = self.settings.rounds
         check.expect(self.decided < rounds, "round", self.decided, f"< {rounds}, the rounds in its settings")
 
-    def _made(self, action: int, features: Floats, propensity: float | None, person: int) -> Decision:
+    def _made(self, action: int, features: Floats, propensity: float | None, person: int, item: Any = None) -> Decision:
         number = self.decided
         # tuple.__new__ is what Decision(...) does, in half the time
-        decision: Decision = tuple.__new__(Decision, (action, self.version, propensity, number, features, self._origin))
+        parts = (action, self.version, propensity, number, features, self._origin, item)
+        decision: Decision = tuple.__new__(Decision, parts)
         self._open[number] = Open(decision, features.copy(), person)
         self.decided = number + 1
         return decision
@@ -357,6 +394,22 @@ class Policy(Kept, Shown):
         finally:
             self._busy = False
 
+    def _count_and_choose(self, offered: Floats) -> tuple[int, int]:
+        self._expect_idle()
+        self._expect_alone()
+        self._busy = True
+        try:
+            number = self.round
+            entry = self._open[number]
+            reward = self._missing if entry.reward is None else entry.reward
+            chosen = self._engine.count_and_choose(number, entry.features, reward, entry.person, offered)
+            if chosen[1] >= 0:
+                self._counted()
+                self._after_count()
+            return chosen
+        finally:
+            self._busy = False
+
     def _count_rounds(self, end: int) -> None:
         self._after_count()  # where an interruption left that out
         while self.round < end:
@@ -366,7 +419,7 @@ class Policy(Kept, Shown):
                 self._claim()  # before anything changes: where it is refused, the round waits
             number, entry = self.round, self._open[self.round]
             reward = self._missing if entry.reward is None else entry.reward
-            if self._engine.fused:
+            if self._engine.one_step:
                 self._counted()  # first: whatever fails below, no event is counted twice
                 self._engine.count(number, entry.features, reward, entry.person)
             else:  # knows itself what it has done of a round, and goes on from there
@@ -414,8 +467,12 @@ class Policy(Kept, Shown):
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 
-    def warm_up(self, candidates: int = 5) -> None:
+    def warm_up(self, candidates: int | Catalogue = 5) -> None:
         """Compile now what the first decisions would wait for, or fetch it from the cache. Nothing else changes."""
+        if isinstance(candidates, Catalogue):
+            with self._lock:
+                self._engine.ready_for(candidates._offer(None, self._dimension))
+            candidates = 1
         count = self._dimension if self._arms is not None else check.whole("candidates", candidates, at_least=1)
         with self._lock:
             self._engine.warm_up(np.eye(count, self._dimension))

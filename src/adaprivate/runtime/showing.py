@@ -55,12 +55,15 @@ class Shown:
 
     def _note_clipped(self: Any, clipped: int, seen: int) -> None:
         """Take in how many candidates were clipped; more than a few percent are worth a warning, if contexts are public."""
+        if not clipped:
+            self._clipping.seen += seen
+            return
         self.clipped += clipped
         self._clipping.count("candidates", clipped, seen)
-        if not clipped or self._clipped_said:
+        if self._clipped_said:
             return
         if clipped == seen > 1:
-            which = f"All {seen:,} candidates of a decision"
+            which = f"All {seen:,} candidates shown at once"
         elif self._clipping.seen >= ENOUGH_SEEN and self._clipping.warning() is not None:
             which = f"{self._clipping.share:.0%} of {self._clipping.seen:,} candidates"
         else:

@@ -13,6 +13,7 @@ from adaprivate.notebook import facts_html, lines_html
 from adaprivate.policies.core.propensities import Propensities
 from adaprivate.privacy import Guarantee
 from adaprivate.runtime.asking import offered_of
+from adaprivate.runtime.catalogue import Catalogue
 from adaprivate.runtime.decisions import Decision, RewardRefusedError
 from adaprivate.runtime.policy import Policy
 
@@ -65,15 +66,22 @@ class Waiting(Policy):
 
     # --- what begins it -----------------------------------------------------------------------------------------------
 
-    def decide(self, candidates: object, *, user: object = None, propensity: bool | None = None) -> Decision:
+    def decide(
+        self, candidates: object, *, among: object = None, user: object = None, propensity: bool | None = None
+    ) -> Decision:
         self._begin("candidates", candidates, 2)
-        return self.decide(candidates, user=user, propensity=propensity)
+        return self.decide(candidates, among=among, user=user, propensity=propensity)
 
     def decide_many(
-        self, candidates: object, *, users: Sequence[object] | None = None, propensity: bool | None = None
+        self,
+        candidates: object,
+        *,
+        among: Sequence[object] | None = None,
+        users: Sequence[object] | None = None,
+        propensity: bool | None = None,
     ) -> list[Decision]:
-        self._begin("candidates", candidates, 3)
-        return self.decide_many(candidates, users=users, propensity=propensity)
+        self._begin("candidates", candidates, 2 if isinstance(candidates, Catalogue) else 3)
+        return self.decide_many(candidates, among=among, users=users, propensity=propensity)
 
     def consider(self, candidates: object) -> int:
         self._begin("candidates", candidates, 2)

@@ -91,8 +91,7 @@ def _summed(settings: Any, state: Any) -> tuple[Tally, Tally] | None:
     encoder = settings.sums.encoder()[:batches, :batches]
     decoder = np.linalg.inv(encoder)
     variance = float(settings.sums.release_covariance[-1, -1])
-    weights = np.array([state.crosses[k, -1, -1] for k in range(batches)])
-    squares = np.array([state.designs[k, -1, -1] for k in range(batches)])
+    weights, squares = np.asarray(state.gauges[:batches, 2]), np.asarray(state.gauges[:batches, 3])
     every = decoder.sum(axis=0)
     whole = Tally(float(every @ rows), float(weights.sum()), float(squares.sum()), variance * float(every @ every))
     one = decoder[-1]

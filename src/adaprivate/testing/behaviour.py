@@ -20,7 +20,7 @@ from adaprivate.mechanisms.channels import GAUSSIAN, ChannelPlan
 from adaprivate.mechanisms.plan import BatchPlan, SamplingPlan
 from adaprivate.runtime.opening import load
 from adaprivate.runtime.policy import Policy
-from adaprivate.simulation import run_all
+from adaprivate.simulation import run_all, whole_state
 from adaprivate.testing.suite import checks, expect, fixed_arms, leaves, offers, play, same_state, whose
 
 Found = TypeVar("Found")
@@ -102,7 +102,7 @@ def is_frozen_and_found_by_name(settings: Any, world: Any) -> None:
 @checks
 def runs_and_repeats_itself(settings: Any, world: Any) -> None:
     """A simulation gives the same with one core and two, finite numbers, and something else for another seed."""
-    first, second = (run_all([settings], world, [1, 2], jobs=jobs)[0] for jobs in (1, 2))
+    first, second = (run_all([settings], world, [1, 2], jobs=jobs, keep_state=whole_state)[0] for jobs in (1, 2))
     for one, two in zip(first, second, strict=True):
         expect((one.reward, one.regret) == (two.reward, two.regret), "the number of cores changes its run")
         expect(same_state(one.state, two.state), "the number of cores changes its last state")

@@ -3,17 +3,21 @@
 A reward r between 0 and 1 is first rounded to 1 with probability r. Whatever r is, the bit told is 1 with a probability
 between 1 - p and p, so the odds of any two rewards differ by a factor of p / (1 - p) at most: pure epsilon-DP of the
 reward, with no delta, and local, since the flip needs nothing but the reward (docs/privacy.md, "Randomised response").
-Rounding need not be exact for that, the flip must be: with exact noise OpenDP draws it.
+Rounding need not be exact for that, the flip must be. With exact noise it is one comparison of whole numbers: p, a float
+between 1/2 and 1, is a whole multiple of 2^-53, and of the 2^53 numbers that 53 bits of the operating system's randomness
+make, all alike probable, exactly p 2^53 are smaller than p 2^53.
 """
 
 from __future__ import annotations
 
 import math
+import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from adaprivate import check
 from adaprivate.mechanisms.laws.base import RewardLaw, rounded
@@ -76,11 +80,11 @@ def flip(reward: float | bool, epsilon: float) -> int:
 
 
 @lru_cache(maxsize=64)
-def _flipper(keep: float) -> Any:
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    return dp.m.make_randomized_response_bool(prob=keep)
+def _flipper(keep: float) -> Callable[[bool], bool]:
+    """Tells a bit truly with exactly this probability, which is at least 1/2, else flips it."""
+    most = int(keep * 2.0**53)  # whole as it is
+    check.expect(0.5 <= keep <= 1 and most == Fraction(keep) * 2**53, "keep", keep, "to be a multiple of 2^-53, >= 1/2")
+    return lambda bit: bool(bit) == (secrets.randbits(53) < most)
 
 
 LAW = RandomisedResponse

@@ -12,6 +12,7 @@ import numpy as np
 
 from adaprivate import check, privacy
 from adaprivate.check import Array, Floats, Integers
+from adaprivate.grid import LARGEST
 from adaprivate.mechanisms.contributions import Coordinates, EventCollector
 from adaprivate.mechanisms.noise import Noise
 from adaprivate.mechanisms.units.base import Event, Unit, person_of
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 REWARD_BITS = VECTOR_BITS
 """With vectors on the same grid, contributions are whole numbers of 2^-20: nothing is rounded."""
+_MOST = 2 ** (15 + REWARD_BITS)
+"""What a visit adds to a number at most: vectors are kept in 16 bits."""
 
 
 CLIP = "clip"
@@ -39,14 +42,18 @@ class LedgerSum(EventCollector):
         self.shape = shape
         self._centre = round(check.real("centre", centre, at_least=0, at_most=1) * 2**REWARD_BITS)
         self.batch = 0
+        self._reached = 0
+        """With exact noise a bound of every number of the sum."""
         self._total = self._zero()
 
     def _zero(self) -> Array:
-        size = len(self.people.vector)
-        return np.full(size, 0, dtype=object) if self.exact else np.zeros(size)
+        self._reached = 0
+        return np.zeros(len(self.people.vector), dtype=np.int64 if self.exact else np.float64)
 
     def weigh(self, number: int, person: int, features: Floats) -> Integers:
         """f of a person's visit in round ``number``, in units of 2^-10: public. Asked again, the same."""
+        if self.people.rounds == number + 1:
+            return self.people.vector
         x = check.floats("features", features, (len(self.people.vector),))
         aim = x if self.shape is None else self.shape.whiten(x)
         norm = float(np.linalg.norm(aim))
@@ -64,7 +71,9 @@ class LedgerSum(EventCollector):
         vector = self.weigh(event.round, check.whole("user", person, at_least=0), event.features)
         weight = math.floor(reward * 2**REWARD_BITS) - self._centre
         if self.exact:
-            self._total = self._total + np.array([weight * int(entry) for entry in vector], dtype=object)
+            check.expect(self._reached <= LARGEST - _MOST, "visits", "so many", "to fit exact noise")
+            self._reached += _MOST
+            self._total = self._total + weight * vector
         else:
             self._total = self._total + weight * 2.0**-REWARD_BITS * vector * 2.0**-VECTOR_BITS
         return bool(vector.any())
@@ -76,9 +85,12 @@ class LedgerSum(EventCollector):
 
     def take(self) -> Array:
         """The batch's sum, ready for ``release``; the next batch starts empty."""
-        total, self._total = self._total, self._zero()
+        total, self._total = self._held(), self._zero()
         self.batch += 1
         return total
+
+    def _held(self) -> Array:
+        return np.array(self._total.tolist(), dtype=object) if self.exact else self._total.copy()
 
     @property
     def enforces(self) -> tuple[str, ...]:
@@ -88,22 +100,26 @@ class LedgerSum(EventCollector):
         return privacy.people()
 
     def state(self) -> dict[str, Any]:
-        return {"total": self._total.copy(), "batch": self.batch, "people": self.people.state()}
+        return {"total": self._held(), "batch": self.batch, "people": self.people.state()}
 
     def restore(self, state: Any) -> None:
         whole = isinstance(state, dict) and state.keys() == {"total", "batch", "people"}
         check.expect(whole, "state", type(state).__name__, "to be what state() gave")
         total = state["total"]
-        fits = isinstance(total, np.ndarray) and (total.shape, total.dtype) == (self._total.shape, self._total.dtype)
-        check.expect(fits, "state.total", type(total).__name__, f"to be {self._total.dtype}{self._total.shape}")
+        wanted = np.dtype(object if self.exact else np.float64)
+        fits = isinstance(total, np.ndarray) and (total.shape, total.dtype) == (self._total.shape, wanted)
+        check.expect(fits, "state.total", type(total).__name__, f"to be {wanted}{self._total.shape}")
+        reached = int(max(map(abs, total.tolist()), default=0))
+        check.expect(reached <= LARGEST, "state.total", "whole numbers", f"of size <= {LARGEST}")
         self.people.restore(state["people"])
-        self._total, self.batch = total.copy(), check.whole("batch", state["batch"], at_least=0)
+        self._total, self.batch = total.astype(self._total.dtype), check.whole("batch", state["batch"], at_least=0)
+        self._reached = reached
 
     def go_on(self, earlier: EventCollector) -> None:
         check.kind("collector", earlier, LedgerSum)
         assert isinstance(earlier, LedgerSum)
         self.people = earlier.people.follow(self.people.gram, earlier.batch + 1)
-        self._total, self.batch = earlier._total.copy(), earlier.batch
+        self._total, self.batch, self._reached = earlier._total.copy(), earlier.batch, earlier._reached
 
 
 def followed(encoder: Floats) -> Floats:

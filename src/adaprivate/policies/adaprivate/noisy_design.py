@@ -17,6 +17,7 @@ from adaprivate.check import Floats
 from adaprivate.compiled import Record, Streams, record, routine
 from adaprivate.mechanisms import PrefixSum
 from adaprivate.mechanisms.plan import BatchPlan
+from adaprivate.offered import Offered
 from adaprivate.policies.core.dispatch import Split, collect, read, select, selects, updates
 from adaprivate.policies.core.linear import rotate
 from adaprivate.policies.core.propensities import Propensities, choice_probabilities, propensities_of
@@ -77,8 +78,8 @@ def release_design(gram: Floats, noise: Floats, ridge: float, root: Floats) -> N
             root[i, j] = total
 
 
-@selects.of(NoisyDesignState)
-def _select(state: NoisyDesignState, candidates: Floats, rng: Streams) -> int:
+@selects.of(NoisyDesignState, offers=True)
+def _select(state: NoisyDesignState, candidates: Offered, rng: Streams) -> int:
     return select(state.learner, candidates, rng)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, uniform
+from adaprivate.offered import Offered
 from adaprivate.policies.arms.base import ArmSettings, arm_of, beta
 from adaprivate.policies.core.dispatch import selects, updates
 
@@ -27,8 +28,8 @@ class BetaState(NamedTuple):
     """One more than the rewards of 0."""
 
 
-@selects.of(BetaState)
-def _select(state: BetaState, candidates: Floats, rng: Streams) -> int:
+@selects.of(BetaState, offers=True)
+def _select(state: BetaState, candidates: Offered, rng: Streams) -> int:
     best, top = 0, -np.inf
     for j in range(state.ones.shape[0]):
         theta = beta(rng, state.ones[j], state.zeros[j])

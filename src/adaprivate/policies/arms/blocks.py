@@ -17,6 +17,7 @@ from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, record, uniform
 from adaprivate.mechanisms.blocks import BlockPlan
 from adaprivate.mechanisms.channels import ITEMS, NOWHERE
+from adaprivate.offered import Offered
 from adaprivate.policies.arms.base import ArmSettings, PureArmSettings
 from adaprivate.policies.core.dispatch import counted, read, select, selects, updates
 
@@ -47,8 +48,8 @@ class Blocked(NamedTuple):
     book: SimulatedBlocks
 
 
-@selects.of(Blocked)
-def _select(state: Blocked, candidates: Floats, rng: Streams) -> int:
+@selects.of(Blocked, offers=True)
+def _select(state: Blocked, candidates: Offered, rng: Streams) -> int:
     return select(state.learner, candidates, rng)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, kernel, record
+from adaprivate.offered import Offered
 from adaprivate.policies.arms.base import arm_of, arm_records
 from adaprivate.policies.arms.blocks import PureBlockedSettings
 from adaprivate.policies.core.dispatch import counts, reads, selects
@@ -44,8 +45,8 @@ def quota(left: float, epoch: float, epsilon: float, beta: float) -> float:
     return float(math.ceil(max(sampling, noise) + 1.0))
 
 
-@selects.of(EliminationState)
-def _select(state: EliminationState, candidates: Floats, rng: Streams) -> int:
+@selects.of(EliminationState, offers=True)
+def _select(state: EliminationState, candidates: Offered, rng: Streams) -> int:
     s = state.scalars[0]
     return int(state.order[s.done % s.left])
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from adaprivate.check import Floats
 from adaprivate.compiled import Record, Streams, record, uniform
+from adaprivate.offered import Offered
 from adaprivate.policies.arms.base import arm_of, arm_records, beta, clipped
 from adaprivate.policies.arms.tree import TreeArmSettings, insert
 from adaprivate.policies.core.dispatch import selects, updates
@@ -40,8 +41,8 @@ class BlockTreeState(NamedTuple):
     """``epsilon``; ``round``, rounds seen."""
 
 
-@selects.of(BlockTreeState)
-def _select(state: BlockTreeState, candidates: Floats, rng: Streams) -> int:
+@selects.of(BlockTreeState, offers=True)
+def _select(state: BlockTreeState, candidates: Offered, rng: Streams) -> int:
     s, arms = state.scalars[0], state.arms.shape[0]
     if s.round < arms:
         return int(s.round)

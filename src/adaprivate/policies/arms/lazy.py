@@ -17,6 +17,7 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import Record, Streams, kernel, record
+from adaprivate.offered import Offered
 from adaprivate.policies.arms.base import arm_of, arm_records, beta, clipped
 from adaprivate.policies.arms.blocks import BlockedSettings, PureBlockedSettings
 from adaprivate.policies.core.dispatch import counts, reads, selects
@@ -77,8 +78,8 @@ def index(rule: int, mean: float, n: float, log_t: float, constant: float, budge
     return mean + math.sqrt((1.0 / (2.0 * n) + 1.0 / (budget * n * n)) * constant * log_t)
 
 
-@selects.of(LazyState)
-def _select(state: LazyState, candidates: Floats, rng: Streams) -> int:
+@selects.of(LazyState, offers=True)
+def _select(state: LazyState, candidates: Offered, rng: Streams) -> int:
     s, arms = state.scalars[0], state.arms.shape[0]
     if s.round < arms:
         return int(s.round)

@@ -16,6 +16,7 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, record
+from adaprivate.offered import Offered
 from adaprivate.policies.arms.base import arm_of, beta
 from adaprivate.policies.arms.tree import TreeArmSettings, insert
 from adaprivate.policies.core.dispatch import selects, updates
@@ -43,8 +44,8 @@ class TreeBetaState(NamedTuple):
     ``phase``, its ``quota`` of pulls of each arm, and the rounds of it that are ``done``; ``looks`` taken."""
 
 
-@selects.of(TreeBetaState)
-def _select(state: TreeBetaState, candidates: Floats, rng: Streams) -> int:
+@selects.of(TreeBetaState, offers=True)
+def _select(state: TreeBetaState, candidates: Offered, rng: Streams) -> int:
     s, arms = state.scalars[0], state.total.shape[0]
     if s.phase < 3:
         return int(s.done % arms)

@@ -16,6 +16,7 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, record
+from adaprivate.offered import Offered
 from adaprivate.policies.arms.base import arm_of
 from adaprivate.policies.arms.tree import TreeArmSettings, insert
 from adaprivate.policies.core.dispatch import selects, updates
@@ -38,8 +39,8 @@ class TreeUCBState(NamedTuple):
     """Whether the bonus is as ``published``, and then ``cover``, its Gamma; ``round``, rounds seen."""
 
 
-@selects.of(TreeUCBState)
-def _select(state: TreeUCBState, candidates: Floats, rng: Streams) -> int:
+@selects.of(TreeUCBState, offers=True)
+def _select(state: TreeUCBState, candidates: Offered, rng: Streams) -> int:
     s, arms = state.scalars[0], state.total.shape[0]
     if s.round < arms:
         return int(s.round)

@@ -18,6 +18,7 @@ from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, entry, kernel, normal, record
 from adaprivate.mechanisms.book import ArmBook
 from adaprivate.mechanisms.plan import SamplingPlan
+from adaprivate.offered import Offered
 from adaprivate.policies.arms.base import ArmSettings, arm_of
 from adaprivate.policies.core.dispatch import counted, counts, selects, updates
 from adaprivate.policies.core.propensities import Propensities, copied, gaussian_best, propensities_of
@@ -84,8 +85,8 @@ def settled_arm(state: Any) -> int:
     return settled(state)
 
 
-@selects.of(SamplingPair)
-def _select(state: SamplingPair, candidates: Floats, rng: Streams) -> int:
+@selects.of(SamplingPair, offers=True)
+def _select(state: SamplingPair, candidates: Offered, rng: Streams) -> int:
     arm = settled(state.learner)
     if arm >= 0:
         return arm

@@ -15,6 +15,7 @@ import numpy as np
 
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, record
+from adaprivate.offered import Offered
 from adaprivate.policies.arms.base import ArmSettings, arm_of
 from adaprivate.policies.core.dispatch import selects, updates
 
@@ -30,8 +31,8 @@ class OptimisticArmState(NamedTuple):
     """``round``, rounds seen."""
 
 
-@selects.of(OptimisticArmState)
-def _select(state: OptimisticArmState, candidates: Floats, rng: Streams) -> int:
+@selects.of(OptimisticArmState, offers=True)
+def _select(state: OptimisticArmState, candidates: Offered, rng: Streams) -> int:
     arms, t = state.total.shape[0], state.scalars[0].round
     if t < arms:
         return int(t)

@@ -6,14 +6,16 @@ reward, and a book, which is private and collects them. Other states learn from 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from adaprivate.check import Floats
-from adaprivate.compiled import Dispatch, Streams
+from adaprivate.compiled import Dispatch, Function, Streams, kernel
+from adaprivate.offered import Offered, rows_of
 
 
-def select(state: Any, candidates: Floats, rng: Streams) -> int:
-    """The index of the chosen row of ``candidates`` (K, d); ``rng`` holds two streams: exploration, and other choices."""
+def select(state: Any, candidates: Floats | Offered, rng: Streams) -> int:
+    """The index of the chosen one of ``candidates`` (K, d); ``rng`` holds two streams: exploration, and other choices."""
     raise TypeError(f"{type(state).__name__} has no compiled select")
 
 
@@ -46,7 +48,28 @@ def _any_visit(state: Any, person: int) -> None:
     return
 
 
-selects = Dispatch(select)
+class Selects(Dispatch):
+    """The choices of state types, with candidates as rows of an array; with ``offers`` read by ``how_many`` and ``row``."""
+
+    def of(self, state: type, *, offers: bool = False) -> Callable[[Function], Function]:
+        """Register how this state type chooses."""
+        own = super().of(state)
+        if offers:
+            return own
+
+        def register(function: Function) -> Function:
+            choose = kernel(function)
+
+            def from_rows(state: Any, candidates: Any, rng: Any) -> Any:
+                return choose(state, rows_of(candidates), rng)
+
+            own(from_rows)
+            return function
+
+        return register
+
+
+selects = Selects(select)
 updates = Dispatch(update)
 counts = Dispatch(counted)
 reads = Dispatch(read)
@@ -61,8 +84,8 @@ class Split(NamedTuple):
     book: Any
 
 
-@selects.of(Split)
-def _select(state: Split, candidates: Floats, rng: Streams) -> int:
+@selects.of(Split, offers=True)
+def _select(state: Split, candidates: Offered, rng: Streams) -> int:
     return select(state.learner, candidates, rng)
 
 

@@ -17,6 +17,7 @@ from adaprivate import check, privacy
 from adaprivate.check import Floats
 from adaprivate.compiled import Record, Streams, kernel, normal, record
 from adaprivate.mechanisms.plan import SimulationPlan
+from adaprivate.offered import Offered
 from adaprivate.policies.core.dispatch import selects, updates
 from adaprivate.policies.core.linear import highest, most_hopeful
 from adaprivate.policies.core.propensities import Propensities, certain, gaussian_best, propensities_of
@@ -116,16 +117,16 @@ def _publish(state: LaplaceState) -> None:
             root[j, i] = -total / factor[i, i]
 
 
-@selects.of(LaplaceOptimisticState)
-def _optimistic(state: LaplaceState, candidates: Floats, rng: Streams) -> int:
+@selects.of(LaplaceOptimisticState, offers=True)
+def _optimistic(state: LaplaceState, candidates: Offered, rng: Streams) -> int:
     return most_hopeful(state.root, state.estimate, state.scalars[0].alpha, state.rotated, candidates)
 
 
 propensities_of(LaplaceOptimisticState)(certain)
 
 
-@selects.of(LaplaceThompsonState)
-def _thompson(state: LaplaceState, candidates: Floats, rng: Streams) -> int:
+@selects.of(LaplaceThompsonState, offers=True)
+def _thompson(state: LaplaceState, candidates: Offered, rng: Streams) -> int:
     root, z, s = state.root, state.rotated, state.scalars[0]
     d = root.shape[0]
     for j in range(d):

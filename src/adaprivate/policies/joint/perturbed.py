@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, entry, kernel
+from adaprivate.offered import Offered, how_many, row
 from adaprivate.policies.core.dispatch import selects, updates
 from adaprivate.policies.core.propensities import certain, propensities_of
 from adaprivate.policies.joint.trees import add_wishart, grow_gaussian, grow_wishart, settle
@@ -118,24 +119,25 @@ def _higher(score: float, top: float) -> bool:
     return score > top + 1e-12 * (1.0 + abs(top))
 
 
-@selects.of(JointState)
-def _select(state: JointState, candidates: Floats, rng: Streams) -> int:
+@selects.of(JointState, offers=True)
+def _select(state: JointState, candidates: Offered, rng: Streams) -> int:
     whitener, w, width = state.whitener, state.coordinates, state.scalars[0].width
-    last = candidates.shape[0] - 1
+    last = how_many(candidates) - 1
     best = 0
     top = -1e300
     for a in range(0, last + 1, 4):  # four candidates at a time: twice as fast as one by one
         b, c, d = min(a + 1, last), min(a + 2, last), min(a + 3, last)
+        x_a, x_b, x_c, x_d = row(candidates, a), row(candidates, b), row(candidates, c), row(candidates, d)
         score_a, score_b, score_c, score_d = 0.0, 0.0, 0.0, 0.0
         square_a, square_b, square_c, square_d = 0.0, 0.0, 0.0, 0.0
-        for i in range(candidates.shape[1]):
+        for i in range(w.shape[0]):
             white_a, white_b, white_c, white_d = 0.0, 0.0, 0.0, 0.0
             for j in range(i + 1):
                 entry = whitener[i, j]
-                white_a += entry * candidates[a, j]
-                white_b += entry * candidates[b, j]
-                white_c += entry * candidates[c, j]
-                white_d += entry * candidates[d, j]
+                white_a += entry * x_a[j]
+                white_b += entry * x_b[j]
+                white_c += entry * x_c[j]
+                white_d += entry * x_d[j]
             score_a += white_a * w[i]
             score_b += white_b * w[i]
             score_c += white_c * w[i]

@@ -17,6 +17,7 @@ import numpy as np
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, record
 from adaprivate.mechanisms.units.ledger import followed
+from adaprivate.offered import Offered
 from adaprivate.people.shares import gram, shares
 from adaprivate.policies.core.books import fill_direction, release
 from adaprivate.policies.core.clipping import (
@@ -110,8 +111,8 @@ def carried(fresh: ClippedSums, old: ClippedSums) -> ClippedSums:
     return found._replace(people=with_ledger(found.people, old.people.ledger, fresh.people.ledger))
 
 
-@selects.of(Clipped)
-def _select(state: Clipped, candidates: Floats, rng: Streams) -> int:
+@selects.of(Clipped, offers=True)
+def _select(state: Clipped, candidates: Offered, rng: Streams) -> int:
     return select(state.learner, candidates, rng)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+from adaprivate import blas
 from adaprivate.check import Floats, Integers
 
 CONTINUAL = 3.0
@@ -103,6 +104,7 @@ def _items(total: int, distinct: int) -> float:
     return float(brentq(excess, distinct - 0.5, 1e3 * total * total)) if excess(distinct - 0.5) < 0 else float(distinct)
 
 
+@blas.one_thread()
 def design(offers: Floats, rounds: Integers, catalogue: int | None = None) -> Design:
     """What these candidates (rows), each offered in this round, show; unit vectors stand in if there are none but 0."""
     dimension = offers.shape[1]

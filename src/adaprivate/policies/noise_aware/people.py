@@ -12,6 +12,7 @@ import numpy as np
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, kernel, record
 from adaprivate.mechanisms.units.ledger import followed
+from adaprivate.offered import Offered
 from adaprivate.people.ledger import Ledger, charge, empty_ledger, resized
 from adaprivate.people.shares import VECTOR_BITS, WAYS, gram, shares
 from adaprivate.policies.core.books import fill_direction, release
@@ -92,8 +93,8 @@ def carried(fresh: PeopleSums, old: PeopleSums) -> PeopleSums:
     return found._replace(ledger=resized(old.ledger, len(fresh.ledger.numbers), len(fresh.ledger.batches)))
 
 
-@selects.of(Peopled)
-def _select(state: Peopled, candidates: Floats, rng: Streams) -> int:
+@selects.of(Peopled, offers=True)
+def _select(state: Peopled, candidates: Offered, rng: Streams) -> int:
     return select(state.learner, candidates, rng)
 
 

@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from adaprivate.check import Floats
+from adaprivate.check import Floats, Integers
 from adaprivate.compiled import kernel, routine
 from adaprivate.policies.core.linear import dot, narrow, rotate
 
@@ -83,12 +83,23 @@ def inverse_root(lower: Floats, out: Floats) -> None:
 
 
 @routine
+def gauge(dimension: int, design: Floats, cross: Floats, out: Floats) -> None:
+    """Of a batch's sums f e' and f f' the means of their diagonals along the features, and their last entries."""
+    size = cross.shape[0]
+    for i in range(4):
+        out[i] = 0.0
+    for i in range(dimension):
+        out[0] += cross[i, i] / dimension
+        out[1] += design[i * (i + 1) // 2 + i] / dimension
+    out[2], out[3] = cross[size - 1, size - 1], design[design.shape[0] - 1]
+
+
+@routine
 def weigh_rows(
     k: int,
     dimension: int,
     encoder: Floats,
-    crosses: Floats,
-    designs: Floats,
+    gauges: Floats,
     ridge: float,
     reward_variance: float,
     row_covariance: Floats,
@@ -102,13 +113,10 @@ def weigh_rows(
     In any one direction s_j = g_j theta + noise of variance v q_j, g and q the means of the diagonals of sum f e' and
     sum f f': so Cov(y) = (Cg)(Cg)'/ridge + C diag(v q) C' + N, and w = Cov(y)^-1 C g / ridge.
     """
-    g, q = np.zeros(k + 1), np.zeros(k + 1)
+    g, q = gauges[:, 0], gauges[:, 1]
     noise = 0.0
     for i in range(dimension):
         noise += row_covariance[i, i] / dimension
-        for j in range(k + 1):
-            g[j] += crosses[j, i, i] / dimension
-            q[j] += designs[j, i, i] / dimension
     seen = np.zeros(k + 1)
     for i in range(k + 1):
         for j in range(i + 1):
@@ -141,11 +149,26 @@ def weigh_rows(
 
 
 @routine
+def gauged(dimension: int, mean: float, matrix: Floats) -> None:
+    """Scale what was read of folded sums so that its mean diagonal along the features is what it is known to be."""
+    found = 0.0
+    for i in range(dimension):
+        found += matrix[i, i] / dimension
+    if 0.5 * mean < found < 2.0 * mean:
+        for i in range(matrix.shape[0]):
+            for j in range(matrix.shape[1]):
+                matrix[i, j] *= mean / found
+
+
+@routine
 def add_rows(
     k: int,
+    dimension: int,
     rows: Floats,
+    held: Integers,
     designs: Floats,
     crosses: Floats,
+    gauges: Floats,
     decoder: Floats,
     influence: Floats,
     relevance: Floats,
@@ -155,26 +178,42 @@ def add_rows(
     information: Floats,
     weighted: Floats,
 ) -> None:
-    """Add what the rows up to k tell about theta to ``information`` and ``weighted``."""
+    """Add what the rows up to k tell about theta to ``information`` and ``weighted``.
+
+    ``held``: the batch whose sums are in each place, others folded into them.
+    """
     size = weighted.shape[0]
     H = np.zeros((size, size))
     M = np.zeros((size, size))
     statistic = np.zeros(size)
-    spread = 0.0
+    spread, straight, squared = 0.0, 0.0, 0.0
     for j in range(k + 1):
-        a, relevant, w = influence[k, j], relevance[k, j], decoder[k, j]
+        w = decoder[k, j]
         spread += w * w
+        straight += relevance[k, j] * gauges[j, 0]
+        squared += influence[k, j] ** 2 * gauges[j, 1]
         for i in range(size):
             statistic[i] += w * rows[j, i]
+    for p in range(held.shape[0]):
+        if held[p] < 0:
+            continue
+        relevant, square, place = relevance[k, held[p]], influence[k, held[p]] * influence[k, held[p]], 0
+        for i in range(size):
             for m in range(size):
-                H[i, m] += relevant * crosses[j, i, m]
-                M[i, m] += a * a * designs[j, i, m]
+                H[i, m] += relevant * crosses[p, i, m]
+            for m in range(i + 1):
+                M[i, m] += square * designs[p, place + m]
+            place += i + 1
+    if k >= held.shape[0]:  # some were folded: their mean diagonals are what they were
+        gauged(dimension, straight, H)
+        gauged(dimension, squared, M)
     for i in range(size):
-        for m in range(size):
+        for m in range(i + 1):
             M[i, m] = reward_variance * M[i, m] + spread * row_covariance[i, m]
             if drift > 0.0:
                 for j in range(size):
                     M[i, m] += drift * H[i, j] * H[m, j]
+            M[m, i] = M[i, m]
         M[i, i] *= 1.0 + 1e-12
     # with M = L L': H' M^-1 H = W' W and H' M^-1 statistic = W' u for W = L^-1 H, u = L^-1 statistic
     factor_out(np.linalg.cholesky(M), H, statistic)  # type: ignore[arg-type]

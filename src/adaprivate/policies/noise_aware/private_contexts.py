@@ -22,6 +22,7 @@ from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, kernel, record, routine
 from adaprivate.mechanisms.plan import BatchPlan
 from adaprivate.mechanisms.units.joint import GRID, JointUnit
+from adaprivate.offered import Offered
 from adaprivate.policies.core.books import release
 from adaprivate.policies.core.dispatch import collects, counts, reads, selects
 from adaprivate.policies.core.linear import dot, highest, sample_parameter
@@ -117,8 +118,8 @@ def add_private_rows(
                 information[j, m] += one * other * value * value / spent
 
 
-@selects.of(PrivateContextsState)
-def _select(state: PrivateContextsState, candidates: Floats, rng: Streams) -> int:
+@selects.of(PrivateContextsState, offers=True)
+def _select(state: PrivateContextsState, candidates: Offered, rng: Streams) -> int:
     sample_parameter(state.root, state.coordinates, state.plan[0].v, state.rotated, state.parameter, rng)
     return highest(candidates, state.parameter)
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from adaprivate.check import Floats
 from adaprivate.compiled import Record, Streams, kernel, uniform
+from adaprivate.offered import Offered
 from adaprivate.policies.core.books import SimulatedSums
 from adaprivate.policies.core.dispatch import collect, counted, read, select, selects, updates
 from adaprivate.policies.core.propensities import Propensities, choice_probabilities, propensities_of
@@ -72,8 +73,8 @@ def enter(
     return True
 
 
-@selects.of(Channelled)
-def _select(state: Channelled, candidates: Floats, rng: Streams) -> int:
+@selects.of(Channelled, offers=True)
+def _select(state: Channelled, candidates: Offered, rng: Streams) -> int:
     return select(state.learner, candidates, rng)
 
 

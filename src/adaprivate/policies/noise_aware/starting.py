@@ -15,6 +15,7 @@ from adaprivate.policies.core.settings import grown
 from adaprivate.policies.core.tables import stream_of, stream_tables
 from adaprivate.policies.noise_aware import clipped, people
 from adaprivate.policies.noise_aware.clipped import Clipped
+from adaprivate.policies.noise_aware.folding import places
 from adaprivate.policies.noise_aware.people import Peopled
 from adaprivate.policies.noise_aware.rows import Tables
 from adaprivate.policies.noise_aware.simulated import Channelled, SimulatedChannels
@@ -102,8 +103,9 @@ def learner(settings: NoiseAwareSettings) -> NoiseAwareState:
     plan = _plan(settings)
     personal, empty = settings.unit == "user", np.zeros((0, 0))
     tables = Tables(empty, empty, empty, np.zeros(0)) if settings.rows is None else settings.rows.tables
-    if personal:  # every run makes its own
-        tables = Tables(np.zeros((count, count)), np.zeros((count, count)), np.zeros((count, count)), np.zeros(count))
+    if personal:  # every run makes its own, row by row; these stand for the rows to come
+        tables = Tables(*(table.copy() for table in tables))
+    room = places(count, size)
     items = room_for_items(settings)
     offers = MOST_OFFERS if settings.choice is None else 0
     prior = np.full(size, settings.prior_precision)
@@ -120,8 +122,11 @@ def learner(settings: NoiseAwareSettings) -> NoiseAwareState:
         direction=np.zeros(size),
         information=np.zeros((size, size)),
         weighted=np.zeros(size),
-        designs=np.zeros((count + 1, size, size)),
-        crosses=np.zeros((count + 1, size, size)),
+        designs=np.zeros((room, size * (size + 1) // 2)),
+        crosses=np.zeros((room, size, size)),
+        held=np.where(np.arange(room) == 0, 0, -1),
+        gauges=np.zeros((count, 4)),
+        sizes=np.diff(settings.ends, prepend=0 if settings.rows is None else settings.rows.first).astype(np.float64),
         rows=np.zeros((count, size)),
         **tables._asdict(),
         row_covariance=settings.batches.release_covariance,
@@ -143,6 +148,7 @@ def learner(settings: NoiseAwareSettings) -> NoiseAwareState:
             width=float(settings.exploration.start),
             round=0,
             batch=0,
+            place=0,
             releases=0,
             heard=0,
             refit=float(settings.first_batch),

@@ -13,11 +13,13 @@ import numpy as np
 
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, entry, kernel
+from adaprivate.offered import Offered, how_many, row
 from adaprivate.policies.core.books import fill_direction
 from adaprivate.policies.core.dispatch import counts, reads, selects
 from adaprivate.policies.core.linear import dot, highest, most_optimistic, sample_parameter
 from adaprivate.policies.core.propensities import Propensities, certain, gaussian_best, propensities_of
-from adaprivate.policies.noise_aware.posterior import add_rows, foresee, settle, tell, variance_by, weigh_rows
+from adaprivate.policies.noise_aware.folding import fold
+from adaprivate.policies.noise_aware.posterior import add_rows, foresee, gauge, settle, tell, variance_by, weigh_rows
 
 FLIP, GAUSSIAN, ITEMS = 0, 1, 2
 CHANNELS = ("flip", "gaussian", "items")
@@ -75,9 +77,15 @@ class NoiseAwareState(NamedTuple):
     weighted: Floats
     """And what they add to precision x mean."""
     designs: Floats
-    """Each batch's sum of f f' (batches + 1, D, D), the last for rounds after all batches."""
+    """The sum of f f' of each batch that is held (places, D (D + 1) / 2): its rows up to the diagonal."""
     crosses: Floats
-    """Each batch's sum of f e'."""
+    """And its sum of f e' (places, D, D)."""
+    held: Integers
+    """The batch in each place, -1 for none; others were folded into these (folding.py)."""
+    gauges: Floats
+    """Of each batch that was released: what :func:`~adaprivate.policies.noise_aware.posterior.gauge` says."""
+    sizes: Floats
+    """How many rounds each batch has."""
     rows: Floats
     """The noisy rows as released (batches, D)."""
     decoder: Floats
@@ -111,8 +119,8 @@ class NoiseAwareState(NamedTuple):
     plan: Record
     """What was chosen (:class:`~adaprivate.policies.noise_aware.outlook.Choice`), and what follows from it."""
     scalars: Record
-    """Where the last event went, exploration now, rounds, batches and releases seen, items and offers met,
-    decisions that are not yet counted."""
+    """Where the last event went, exploration now, rounds, batches and releases seen, where this batch's
+    sums are, items and offers met, decisions that are not yet counted."""
 
 
 @kernel
@@ -147,22 +155,23 @@ def place_of(items: Floats, slots: Integers, known: int, most: int, features: Fl
 
 
 @kernel
-def remember(state: NoiseAwareState, candidates: Floats) -> None:
+def remember(state: NoiseAwareState, candidates: Floats | Offered) -> None:
     """Keep the candidates of the first decisions, those that are scouted, as far as there is room."""
     s = state.scalars[0]
-    count = min(candidates.shape[0], state.offers.shape[0] // 4)  # of several rounds: who comes again is seen between them
+    count = min(how_many(candidates), state.offers.shape[0] // 4)  # of several rounds: who comes again is seen between them
     if s.offers + count > state.offers.shape[0] or s.offered >= state.plan[0].scouted:
         return
     for a in range(count):
-        for j in range(candidates.shape[1]):
-            state.offers[s.offers, j] = candidates[a, j]
+        features = row(candidates, a)
+        for j in range(features.shape[0]):
+            state.offers[s.offers, j] = features[j]
         state.offered_in[s.offers] = s.offered
         s.offers += 1
     s.offered += 1
 
 
-@selects.of(NoiseAwareState)
-def _select(state: NoiseAwareState, candidates: Floats, rng: Streams) -> int:
+@selects.of(NoiseAwareState, offers=True)
+def _select(state: NoiseAwareState, candidates: Offered, rng: Streams) -> int:
     s = state.scalars[0]
     rule = state.plan[0].rule
     if state.offers.shape[0] > 0:
@@ -170,7 +179,7 @@ def _select(state: NoiseAwareState, candidates: Floats, rng: Streams) -> int:
     is_open = s.open > 0
     s.open += 1
     if rule == THOMPSON or (is_open and state.plan[0].sampled > 0.0):
-        theta = state.parameter[: candidates.shape[1]]
+        theta = state.parameter[: row(candidates, 0).shape[0]]
         width = s.width if rule == THOMPSON else state.plan[0].sampled
         sample_parameter(state.root, state.coordinates, width, state.rotated, theta, rng)
         return highest(candidates, theta)
@@ -218,12 +227,14 @@ def _counted(state: NoiseAwareState, features: Floats) -> None:
             s.block = place
             s.closes = state.waiting[place] >= max(p.block, (p.growth - 1.0) * state.told[place])
     elif s.channel == GAUSSIAN:
-        k = s.batch
+        k, place = s.place, 0
         for i in range(size):
             if f[i] != 0.0:
+                for j in range(i + 1):
+                    state.designs[k, place + j] += f[i] * f[j]
                 for j in range(size):
-                    state.designs[k, i, j] += f[i] * f[j]
                     state.crosses[k, i, j] += f[i] * e[j]
+            place += i + 1
         if p.foresees and (not p.people or dot(f, e) > 0.0):
             foresee(state.root, state.coordinates, state.rotated, e, 1.0 / s.variance)
     s.round += 1
@@ -284,6 +295,18 @@ def settle_again(state: Any) -> None:
     resettle(state)
 
 
+@kernel
+def make_room(state: NoiseAwareState) -> None:
+    """A place for the sums of the next batch."""
+    s, place = state.scalars[0], 0
+    while place < state.held.shape[0] and state.held[place] >= 0:
+        place += 1
+    if place == state.held.shape[0]:
+        place = fold(s.batch - 1, state.held, state.sizes, state.influence, state.relevance, state.designs, state.crosses)
+    state.held[place] = s.batch
+    s.place = place
+
+
 @reads.of(NoiseAwareState)
 def _read(state: NoiseAwareState, released: Floats) -> None:
     s, p = state.scalars[0], state.plan[0]
@@ -299,13 +322,13 @@ def _read(state: NoiseAwareState, released: Floats) -> None:
         for i in range(released.shape[0]):
             state.rows[k, i] = released[i]
         information, weighted = state.information.copy(), state.weighted.copy()
+        gauge(p.dimension, state.designs[s.place], state.crosses[s.place], state.gauges[k])
         if p.people:
             weigh_rows(
                 k,
                 p.dimension,
                 state.encoder,
-                state.crosses,
-                state.designs,
+                state.gauges,
                 p.ridge,
                 p.reward_variance,
                 state.row_covariance,
@@ -316,9 +339,12 @@ def _read(state: NoiseAwareState, released: Floats) -> None:
             )
         add_rows(
             k,
+            p.dimension,
             state.rows,
+            state.held,
             state.designs,
             state.crosses,
+            state.gauges,
             state.decoder,
             state.influence,
             state.relevance,
@@ -330,6 +356,7 @@ def _read(state: NoiseAwareState, released: Floats) -> None:
         )
         settled(state, information, weighted)
         s.batch += 1
+        make_room(state)
     s.releases += 1
     s.width = faded(p, s.round)
 

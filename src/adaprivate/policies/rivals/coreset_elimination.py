@@ -21,6 +21,7 @@ import numpy as np
 from adaprivate import check, privacy
 from adaprivate.check import Array, Floats, Integers
 from adaprivate.compiled import Record, Streams, kernel, record
+from adaprivate.offered import Offered, how_many, row
 from adaprivate.policies.core.dispatch import selects, updates
 from adaprivate.policies.core.linear import dot, highest, rotate, solve
 from adaprivate.policies.core.tables import gaussian_tables
@@ -72,16 +73,16 @@ def arm_of(state: CoreSetState, features: Floats) -> int:
     return int(known)
 
 
-@selects.of(CoreSetState)
-def _select(state: CoreSetState, candidates: Floats, rng: Streams) -> int:
+@selects.of(CoreSetState, offers=True)
+def _select(state: CoreSetState, candidates: Offered, rng: Streams) -> int:
     phi = state.rotated
     best = -1
     top = 0.0
-    for a in range(candidates.shape[0]):
-        arm = arm_of(state, candidates[a])
+    for a in range(how_many(candidates)):
+        arm = arm_of(state, row(candidates, a))
         if arm >= 0 and not state.in_play[arm]:
             continue
-        rotate(state.root, candidates[a], phi)
+        rotate(state.root, row(candidates, a), phi)
         unexplored = dot(phi, phi)
         if best < 0 or unexplored > top + 1e-12 * (1.0 + top):
             top = unexplored

@@ -20,6 +20,7 @@ import numpy as np
 from adaprivate import check, privacy
 from adaprivate.check import Floats
 from adaprivate.compiled import Record, Streams, record
+from adaprivate.offered import Offered
 from adaprivate.policies.core.dispatch import selects, updates
 from adaprivate.policies.core.linear import most_hopeful, solve
 from adaprivate.policies.core.propensities import certain, propensities_of
@@ -50,8 +51,8 @@ class DynamicState(NamedTuple):
     1 / round instead of 1 / the least eigenvalue of A; ``round``, rounds seen."""
 
 
-@selects.of(DynamicState)
-def _select(state: DynamicState, candidates: Floats, rng: Streams) -> int:
+@selects.of(DynamicState, offers=True)
+def _select(state: DynamicState, candidates: Offered, rng: Streams) -> int:
     return most_hopeful(state.root, state.parameter, state.scalars[0].width, state.rotated, candidates)
 
 

@@ -22,6 +22,7 @@ from adaprivate import check, privacy
 from adaprivate.check import Floats
 from adaprivate.compiled import Record, Streams, kernel, record, routine
 from adaprivate.mechanisms.messages import MessagePlan
+from adaprivate.offered import Offered
 from adaprivate.policies.core.dispatch import Split, collects, counts, reads, selects
 from adaprivate.policies.core.linear import most_hopeful, solve
 from adaprivate.policies.core.propensities import certain, propensities_of
@@ -60,8 +61,8 @@ class SimulatedMessages(NamedTuple):
     """The public ``centre``; ``round``, rounds seen."""
 
 
-@selects.of(LocalState)
-def _select(state: LocalState, candidates: Floats, rng: Streams) -> int:
+@selects.of(LocalState, offers=True)
+def _select(state: LocalState, candidates: Offered, rng: Streams) -> int:
     return most_hopeful(state.root, state.parameter, state.scalars[0].width, state.rotated, candidates)
 
 

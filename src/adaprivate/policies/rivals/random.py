@@ -15,6 +15,7 @@ import numpy as np
 from adaprivate import privacy
 from adaprivate.check import Floats
 from adaprivate.compiled import Record, Streams, below, record
+from adaprivate.offered import Offered, how_many
 from adaprivate.policies.core.dispatch import selects, updates
 from adaprivate.policies.core.propensities import Propensities, propensities_of
 from adaprivate.policies.core.settings import PolicySettings
@@ -27,9 +28,9 @@ class RandomState(NamedTuple):
     """``round``, rounds seen."""
 
 
-@selects.of(RandomState)
-def _select(state: RandomState, candidates: Floats, rng: Streams) -> int:
-    return below(rng, 0, candidates.shape[0])
+@selects.of(RandomState, offers=True)
+def _select(state: RandomState, candidates: Offered, rng: Streams) -> int:
+    return below(rng, 0, how_many(candidates))
 
 
 @propensities_of(RandomState)

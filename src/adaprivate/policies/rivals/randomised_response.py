@@ -19,6 +19,7 @@ from adaprivate.mechanisms.laws.randomised_response import RandomisedResponse, s
 from adaprivate.mechanisms.plan import RewardPlan
 from adaprivate.mechanisms.units import EventUnit
 from adaprivate.mechanisms.units.visits import UserVisitsUnit
+from adaprivate.offered import Offered
 from adaprivate.people.shares import MOST_VISITS
 from adaprivate.people.visits import Visits, counts_visit, visits_of
 from adaprivate.policies.core.dispatch import Split, collect, collects, counted, read, select, selects, updates, visits
@@ -59,8 +60,8 @@ class Visited(NamedTuple):
     """Who comes."""
 
 
-@selects.of(Visited)
-def _select(state: Visited, candidates: Floats, rng: Streams) -> int:
+@selects.of(Visited, offers=True)
+def _select(state: Visited, candidates: Offered, rng: Streams) -> int:
     return select(state.learner, candidates, rng)
 
 

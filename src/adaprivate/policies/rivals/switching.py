@@ -12,6 +12,7 @@ from adaprivate import check, mechanisms
 from adaprivate.check import Floats
 from adaprivate.compiled import Record, Streams, record
 from adaprivate.mechanisms import PrefixSum
+from adaprivate.offered import Offered
 from adaprivate.policies.core.dispatch import selects, updates
 from adaprivate.policies.core.linear import most_hopeful, solve
 from adaprivate.policies.core.propensities import certain, propensities_of
@@ -53,8 +54,8 @@ class SwitchingState(NamedTuple):
     ``released_log_det`` at the last release; ``trigger``, how much growth makes the next; ``releases`` made."""
 
 
-@selects.of(SwitchingState)
-def _select(state: SwitchingState, candidates: Floats, rng: Streams) -> int:
+@selects.of(SwitchingState, offers=True)
+def _select(state: SwitchingState, candidates: Offered, rng: Streams) -> int:
     return most_hopeful(state.frozen, state.parameter, state.scalars[0].width, state.rotated, candidates)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import Record, Streams, record
+from adaprivate.offered import Offered, row
 from adaprivate.policies.core.books import clear_rewards
 from adaprivate.policies.core.dispatch import Split, counts, reads, selects
 from adaprivate.policies.core.linear import absorb, credit, most_optimistic
@@ -42,10 +43,10 @@ class InterceptState(NamedTuple):
     """``alpha``; ``shrink``, that of S' (x, 1) by the last row; ``round``, rounds seen."""
 
 
-@selects.of(InterceptState)
-def _select(state: InterceptState, candidates: Floats, rng: Streams) -> int:
+@selects.of(InterceptState, offers=True)
+def _select(state: InterceptState, candidates: Offered, rng: Streams) -> int:
     s = state.scalars[0]
-    width = s.alpha * math.sqrt(math.log1p(s.round / candidates.shape[1]))
+    width = s.alpha * math.sqrt(math.log1p(s.round / row(candidates, 0).shape[0]))
     return most_optimistic(state.root, state.coordinates, width, state.rotated, candidates)
 
 

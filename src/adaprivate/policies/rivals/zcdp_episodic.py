@@ -22,6 +22,7 @@ import numpy as np
 from adaprivate import check, privacy
 from adaprivate.check import Floats
 from adaprivate.compiled import Record, Streams, record, routine
+from adaprivate.offered import Offered
 from adaprivate.policies.core.dispatch import selects, updates
 from adaprivate.policies.core.linear import most_hopeful, solve
 from adaprivate.policies.core.propensities import certain, propensities_of
@@ -54,8 +55,8 @@ class EpisodicState(NamedTuple):
     next; whether the mode ``forgets``; ``round``, rounds seen, and when this episode ``started``; ``releases`` made."""
 
 
-@selects.of(EpisodicState)
-def _select(state: EpisodicState, candidates: Floats, rng: Streams) -> int:
+@selects.of(EpisodicState, offers=True)
+def _select(state: EpisodicState, candidates: Offered, rng: Streams) -> int:
     s = state.scalars[0]
     if s.forgets:
         return most_hopeful(state.root, state.parameter, s.width, state.rotated, candidates)

@@ -1,0 +1,344 @@
+"""Products with a matrix in vector registers of eight numbers: what a round of a linear policy spends its time on.
+
+Written as instructions. Of loops over arrays whose length it does not know, the compiler makes code for long rows, with
+one number at a time for what is left over, which at 20 or 50 dimensions is half of the work; and it keeps no more than
+one row in registers. Here four rows (or eight candidates) are worked on together, and what is left over in a 4, a 2, a 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numba.extending
+from llvmlite import ir
+from numba.core import cgutils, types
+
+from adaprivate.check import Floats
+from adaprivate.compiled import kernel
+from adaprivate.offered import Offered, how_many, row
+
+LANES = 8
+LARGEST = 512
+"""The dimension up to which eight candidates are written side by side, on the stack."""
+ROOM = LANES * LARGEST
+DENSE = 2
+"""So many numbers for each dimension must differ from 0 among eight candidates; else to skip zeros is faster."""
+ROWS = 4
+_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
+_UNDEFINED, _ZERO = ir.Constant(_VECTOR, ir.Undefined), ir.Constant(_VECTOR, [0.0] * LANES)
+_FAST = ("contract", "reassoc", "nsz")
+
+
+def _plain(*kinds: Any) -> bool:
+    """Whether arrays lie as these instructions read them: numbers one after another."""
+    return all(kind.dtype == types.float64 and kind.is_c_contig for kind in kinds if isinstance(kind, types.Array))
+
+
+class _Code:
+    """Instructions on the arrays that an intrinsic was given."""
+
+    def __init__(self, context: Any, builder: Any, signature: Any, arguments: Any) -> None:
+        kinds = zip(signature.args, arguments, strict=True)
+        self.arrays: list[Any] = [
+            context.make_array(kind)(context, builder, value) if isinstance(kind, types.Array) else None
+            for kind, value in kinds
+        ]
+        self.b, self.nothing = builder, context.get_dummy_value()
+        self.word = context.get_value_type(types.intp)
+        self.sums = [cgutils.alloca_once(builder, _VECTOR) for _ in range(LANES)]
+
+    def number(self, value: int) -> Any:
+        return ir.Constant(self.word, value)
+
+    def shape(self, array: int) -> list[Any]:
+        found: list[Any] = cgutils.unpack_tuple(self.b, self.arrays[array].shape)
+        return found
+
+    def at(self, array: int, *place: Any) -> Any:
+        """The address of an entry."""
+        offset = place[0]
+        if len(place) == 2:
+            offset = self.b.add(self.b.mul(place[0], self.shape(array)[1]), place[1])
+        return self.b.gep(self.arrays[array].data, [offset])
+
+    def lanes(self, address: Any, width: int = LANES) -> Any:
+        """So many numbers from there on, and zeros."""
+        if width == 1:
+            return self.b.insert_element(_ZERO, self.b.load(address), ir.Constant(ir.IntType(32), 0))
+        part = ir.VectorType(ir.DoubleType(), width)
+        loaded = self.b.load(self.b.bitcast(address, part.as_pointer()))
+        loaded.align = 8
+        if width == LANES:
+            return loaded
+        zeros = ir.Constant(part, [0.0] * width)
+        return self.chosen(loaded, zeros, *range(width), *[width] * (LANES - width))
+
+    def keep(self, value: Any, address: Any, width: int = LANES) -> None:
+        """Store the first so many of these numbers."""
+        if width == 1:
+            self.b.store(self.b.extract_element(value, ir.Constant(ir.IntType(32), 0)), address)
+        else:
+            part = value if width == value.type.count else self.chosen(value, value, *range(width))
+            self.b.store(part, self.b.bitcast(address, part.type.as_pointer())).align = 8
+
+    def everywhere(self, value: Any) -> Any:
+        alone = self.b.insert_element(_UNDEFINED, value, ir.Constant(ir.IntType(32), 0))
+        return self.b.shuffle_vector(alone, _UNDEFINED, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+
+    def plus(self, total: Any, a: Any, b: Any) -> Any:
+        """total + a b"""
+        return self.b.fadd(total, self.b.fmul(a, b, flags=_FAST), flags=_FAST)
+
+    def add(self, cell: Any, a: Any, b: Any) -> None:
+        self.b.store(self.plus(self.b.load(cell), a, b), cell)
+
+    def clear(self, cells: Sequence[Any]) -> None:
+        for cell in cells:
+            self.b.store(_ZERO, cell)
+
+    def chosen(self, a: Any, b: Any, *places: int) -> Any:
+        """These lanes of two vectors one after the other."""
+        return self.b.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(places)), list(places)))
+
+    def totals(self, vectors: Sequence[Any]) -> Any:
+        """The sum of the lanes of each of up to four vectors, as four lanes."""
+        a, b, c, d = (
+            self.b.fadd(self.chosen(v, v, 0, 1, 2, 3), self.chosen(v, v, 4, 5, 6, 7), flags=_FAST)
+            for v in [*vectors, *[_ZERO] * (ROWS - len(vectors))]
+        )
+        first, second = (
+            self.b.fadd(self.chosen(x, y, 0, 4, 2, 6), self.chosen(x, y, 1, 5, 3, 7), flags=_FAST)
+            for x, y in ((a, b), (c, d))
+        )
+        halves = self.chosen(first, second, 0, 1, 4, 5), self.chosen(first, second, 2, 3, 6, 7)
+        return self.b.fadd(*halves, flags=_FAST)
+
+    def eights(self, size: Any, do: Callable[[Any, int], None]) -> None:
+        """``do(first, 8)`` for every eight, and the same for the 4, 2 and 1 that are left over."""
+        with cgutils.for_range(self.b, self.b.udiv(size, self.number(LANES))) as loop:
+            do(self.b.mul(loop.index, self.number(LANES)), LANES)
+        for width in (4, 2, 1):
+            with self.b.if_then(self.b.icmp_unsigned("!=", self.b.and_(size, self.number(width)), self.number(0))):
+                do(self.b.and_(size, self.number(-2 * width)), width)
+
+    def fours(self, count: Any, do: Callable[[Any, int], None]) -> None:
+        """``do(first, 4)`` for every four, and ``do(place, 1)`` for each that is left over."""
+        four = self.number(ROWS)
+        groups = self.b.udiv(count, four)
+        with cgutils.for_range(self.b, groups) as loop:
+            do(self.b.mul(loop.index, four), ROWS)
+        whole = self.b.mul(groups, four)
+        with cgutils.for_range(self.b, self.b.sub(count, whole)) as loop:
+            do(self.b.add(whole, loop.index), 1)
+
+    def step(self, first: Any, k: int) -> Any:
+        return self.b.add(first, self.number(k))
+
+
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+def times(context: Any, root: Any, vector: Any, out: Any) -> Any:
+    """out = S vector, as many entries as out has."""
+    del context
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        code = _Code(context, builder, signature, arguments)
+        size = code.shape(1)[0]
+
+        def rows(first: Any, count: int) -> None:
+            code.clear(code.sums[:count])
+
+            def columns(place: Any, width: int) -> None:
+                v = code.lanes(code.at(1, place), width)
+                for k in range(count):
+                    code.add(code.sums[k], code.lanes(code.at(0, code.step(first, k), place), width), v)
+
+            code.eights(size, columns)
+            code.keep(code.totals([builder.load(cell) for cell in code.sums[:count]]), code.at(2, first), count)
+
+        code.fours(code.shape(2)[0], rows)
+        return code.nothing
+
+    return (types.void(root, vector, out), generate) if _plain(root, vector, out) else None
+
+
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+def times_turned(context: Any, root: Any, vector: Any, out: Any) -> Any:
+    """out = S' vector, over as many rows as the vector has entries; four zeros in a row are skipped."""
+    del context
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        code = _Code(context, builder, signature, arguments)
+        count, size = code.shape(1)[0], code.shape(2)[0]
+
+        def columns(place: Any, width: int) -> None:
+            sums = code.sums[:ROWS]
+            code.clear(sums)
+
+            def rows(first: Any, count: int) -> None:
+                values = [builder.load(code.at(1, code.step(first, k))) for k in range(count)]
+                zero = ir.Constant(ir.DoubleType(), 0.0)
+                there = builder.fcmp_unordered("!=", values[0], zero)
+                for value in values[1:]:
+                    there = builder.or_(there, builder.fcmp_unordered("!=", value, zero))
+                with builder.if_then(there):
+                    for k in range(count):
+                        address = code.at(0, code.step(first, k), place)
+                        code.add(sums[k], code.lanes(address, width), code.everywhere(values[k]))
+
+            code.fours(count, rows)
+            a, b, c, d = (builder.load(cell) for cell in sums)
+            whole = builder.fadd(builder.fadd(a, b, flags=_FAST), builder.fadd(c, d, flags=_FAST), flags=_FAST)
+            code.keep(whole, code.at(2, place), width)
+
+        code.eights(size, columns)
+        return code.nothing
+
+    return (types.void(root, vector, out), generate) if _plain(root, vector, out) else None
+
+
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+def drawn_in(context: Any, root: Any, phi: Any, gain: Any) -> Any:
+    """S <- S (I - gain phi phi')."""
+    del context
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        code = _Code(context, builder, signature, arguments)
+        size, rate = code.shape(1)[0], builder.fneg(arguments[2])
+
+        def rows(first: Any, count: int) -> None:
+            code.clear(code.sums[:count])
+
+            def measure(place: Any, width: int) -> None:
+                v = code.lanes(code.at(1, place), width)
+                for k in range(count):
+                    code.add(code.sums[k], code.lanes(code.at(0, code.step(first, k), place), width), v)
+
+            code.eights(size, measure)
+            totals = code.totals([builder.load(cell) for cell in code.sums[:count]])
+            pulls = [
+                builder.fmul(code.chosen(totals, totals, *[k] * LANES), code.everywhere(rate), flags=_FAST)
+                for k in range(count)
+            ]
+
+            def change(place: Any, width: int) -> None:
+                v = code.lanes(code.at(1, place), width)
+                for k in range(count):
+                    address = code.at(0, code.step(first, k), place)
+                    code.keep(code.plus(code.lanes(address, width), pulls[k], v), address, width)
+
+            code.eights(size, change)
+
+        code.fours(size, rows)
+        return code.nothing
+
+    return (types.void(root, phi, gain), generate) if _plain(root, phi, gain) else None
+
+
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+def four_scores(context: Any, a: Any, b: Any, c: Any, d: Any, theta: Any, out: Any) -> Any:
+    """The inner products of four candidates' features with theta, which may go on beyond them."""
+    del context
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        code = _Code(context, builder, signature, arguments)
+        size = code.shape(0)[0]
+        code.clear(code.sums[:ROWS])
+
+        def columns(place: Any, width: int) -> None:
+            v = code.lanes(code.at(4, place), width)
+            for k in range(ROWS):
+                code.add(code.sums[k], code.lanes(code.at(k, place), width), v)
+
+        code.eights(size, columns)
+        code.keep(code.totals([builder.load(cell) for cell in code.sums[:ROWS]]), code.at(5, code.number(0)), ROWS)
+        return code.nothing
+
+    return (types.void(a, b, c, d, theta, out), generate) if _plain(a, b, c, d, theta, out) else None
+
+
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+def rotated(context: Any, root: Any, block: Any, w: Any, width: Any, along: Any, spread: Any) -> Any:
+    """For each column x of ``block`` (size, 8): ``along`` = w' S'x and ``spread`` = width |S'x|; eight numbers each."""
+    del context
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        code = _Code(context, builder, signature, arguments)
+        size = code.shape(0)[0]
+        totals = [cgutils.alloca_once(builder, _VECTOR) for _ in range(2)]
+        code.clear(totals)
+
+        def columns(first: Any, count: int) -> None:
+            code.clear(code.sums[:count])
+            with cgutils.for_range(builder, size) as loop:
+                x = code.lanes(code.at(1, builder.mul(loop.index, code.number(LANES))))
+                for k in range(count):
+                    entry = builder.load(code.at(0, loop.index, code.step(first, k)))
+                    code.add(code.sums[k], code.everywhere(entry), x)
+            for k in range(count):
+                turned = builder.load(code.sums[k])
+                code.add(totals[0], code.everywhere(builder.load(code.at(2, code.step(first, k)))), turned)
+                code.add(totals[1], turned, turned)
+
+        code.eights(size, columns)
+        root_of = cgutils.get_or_insert_function(builder.module, ir.FunctionType(_VECTOR, [_VECTOR]), "llvm.sqrt.v8f64")
+        code.keep(builder.load(totals[0]), code.at(4, code.number(0)))
+        length = builder.call(root_of, [builder.load(totals[1])])
+        code.keep(builder.fmul(length, code.everywhere(arguments[3]), flags=_FAST), code.at(5, code.number(0)))
+        return code.nothing
+
+    return (
+        (types.void(root, block, w, width, along, spread), generate)
+        if _plain(root, block, w, width, along, spread)
+        else None
+    )
+
+
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+def _columns(context: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any, h: Any, block: Any) -> Any:
+    """Write eight vectors as columns; how many of their numbers are not 0."""
+    del context
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        code = _Code(context, builder, signature, arguments)
+        filled = cgutils.alloca_once(builder, code.word)
+        builder.store(code.number(0), filled)
+        with cgutils.for_range(builder, code.shape(0)[0]) as loop:
+            numbers = _UNDEFINED
+            for lane in range(LANES):
+                entry = builder.load(code.at(lane, loop.index))
+                numbers = builder.insert_element(numbers, entry, ir.Constant(ir.IntType(32), lane))
+            code.keep(numbers, code.at(LANES, builder.mul(loop.index, code.number(LANES))))
+            there = builder.bitcast(builder.fcmp_unordered("!=", numbers, _ZERO), ir.IntType(LANES))
+            more = builder.zext(builder.ctpop(there), code.word)
+            builder.store(builder.add(builder.load(filled), more), filled)
+        return builder.load(filled)
+
+    return (types.intp(a, b, c, d, e, f, g, h, block), generate) if _plain(a, b, c, d, e, f, g, h, block) else None
+
+
+@kernel
+def side_by_side(candidates: Floats | Offered, first: int, size: int, block: Floats) -> bool:
+    """Write eight candidates from ``first`` on as columns of ``block``, the last one again where there are fewer.
+
+    Each is followed by 1 if there is room for an intercept. False where there are so few, or so many zeros, that they are
+    looked at faster one by one.
+    """
+    last = how_many(candidates) - 1
+    if size > LARGEST or last + 1 - first <= DENSE:
+        return False
+    filled = _columns(
+        row(candidates, first),
+        row(candidates, min(first + 1, last)),
+        row(candidates, min(first + 2, last)),
+        row(candidates, min(first + 3, last)),
+        row(candidates, min(first + 4, last)),
+        row(candidates, min(first + 5, last)),
+        row(candidates, min(first + 6, last)),
+        row(candidates, min(first + 7, last)),
+        block,
+    )
+    if size > row(candidates, first).shape[0]:
+        for lane in range(LANES):
+            block[LANES * (size - 1) + lane] = 1.0
+    return bool(filled > DENSE * size)

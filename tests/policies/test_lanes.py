@@ -1,0 +1,108 @@
+"""What is written as instructions against NumPy, at every size: whole eights, and what is left over in a 4, a 2 and a 1."""
+
+import numpy as np
+import pytest
+
+from adaprivate.compiled import entry
+from adaprivate.policies.core import linear
+from adaprivate.policies.core.lanes import LARGEST, drawn_in, times, times_turned
+
+SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 20, 31]
+
+
+@entry
+def _products(root, vector, straight, turned, phi, gain):
+    times(root, vector, straight)
+    times_turned(root, vector, turned)
+    drawn_in(root, phi, gain)
+
+
+@entry
+def _turned(root, vector, out):
+    linear.rotate(root, vector, out)
+
+
+@entry
+def _highest(candidates, theta):
+    return linear.highest(candidates, theta)
+
+
+@entry
+def _optimistic(root, w, width, phi, candidates):
+    return linear.most_optimistic(root, w, width, phi, candidates)
+
+
+@entry
+def _hopeful(root, theta, width, phi, candidates):
+    return linear.most_hopeful(root, theta, width, phi, candidates)
+
+
+def guarded(*shape):
+    """An array between numbers that must stay as they are, and those numbers."""
+    whole = np.full(np.prod(shape) + 32, 7.0)
+    return whole[16:-16].reshape(shape), (whole[:16], whole[-16:])
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_products(size):
+    rng = np.random.default_rng(size)
+    root, beside = guarded(size, size)
+    root[...] = rng.standard_normal((size, size))
+    vector, phi = rng.standard_normal((2, size))
+    vector[rng.random(size) < 0.3] = 0.0
+    expected = root @ vector, root.T @ vector, root @ (np.eye(size) - 0.1 * np.outer(phi, phi))
+    (straight, first), (turned, second) = guarded(size), guarded(size)
+    _products(root, vector, straight, turned, phi, 0.1)
+    for found, wanted in zip((straight, turned, root), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
+    assert all((numbers == 7.0).all() for pair in (beside, first, second) for numbers in pair)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_an_intercept_follows_the_features(size):
+    rng = np.random.default_rng(size)
+    root, vector, out = rng.standard_normal((size + 1, size + 1)), rng.standard_normal(size), np.zeros(size + 1)
+    _turned(root, vector, out)
+    np.testing.assert_allclose(out, root.T @ np.append(vector, 1.0), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 8, 9, 16, 21])
+@pytest.mark.parametrize("size", [1, 2, 5, 8, 20, 31])
+def test_the_best_of_any_number(size, count):
+    rng = np.random.default_rng(1000 * size + count)
+    for extra in (0, 1):  # an intercept
+        for kept in (1.0, 0.1):  # features that are mostly 0 are looked at one by one
+            root = rng.standard_normal((size + extra, size + extra))
+            w = rng.standard_normal(size + extra)
+            candidates = rng.standard_normal((count, size)) * (rng.random((count, size)) < kept)
+            rows = np.hstack([candidates, np.ones((count, extra))]) @ root
+            bounds = rows @ w + 0.7 * np.linalg.norm(rows, axis=1)
+            phi = np.zeros(size + extra)
+            found = _optimistic(root, w, 0.7, phi, candidates)
+            assert bounds[found] >= bounds.max() - 1e-9
+            assert bounds[:found].max(initial=-np.inf) < bounds[found]
+            assert _highest(candidates, w) == np.argmax(candidates @ w[:size])
+        if not extra:
+            hopes = candidates @ w + 0.7 * np.linalg.norm(rows, axis=1)
+            assert hopes[_hopeful(root, w, 0.7, phi, candidates)] >= hopes.max() - 1e-9
+
+
+def test_the_first_among_equals():
+    root, w = np.eye(20), np.zeros(20)
+    same = np.tile(np.ones(20) / np.sqrt(20), (19, 1))
+    same[:3] *= 0.5
+    same[7:] = same[7:][:, ::-1]
+    same[11] *= 1 + 1e-14
+    assert _optimistic(root, w, 1.0, np.zeros(20), same) == 3
+    assert _hopeful(root, w, 1.0, np.zeros(20), same) == 3
+    assert _highest(same, np.ones(20)) in (3, 11)
+    assert _highest(np.ones((9, 4)), np.ones(4)) == 0
+
+
+def test_beyond_the_largest_dimension_candidates_are_looked_at_one_by_one():
+    size = LARGEST + 3
+    rng = np.random.default_rng(0)
+    root, w, candidates = rng.standard_normal((size, size)), rng.standard_normal(size), rng.standard_normal((9, size))
+    rows = candidates @ root
+    found = _optimistic(root, w, 1.0, np.zeros(size), candidates)
+    assert found == np.argmax(rows @ w + np.linalg.norm(rows, axis=1))
