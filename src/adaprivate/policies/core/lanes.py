@@ -3,6 +3,8 @@
 Written as instructions. Of loops over arrays whose length it does not know, the compiler makes code for long rows, with
 one number at a time for what is left over, which at 20 or 50 dimensions is half of the work; and it keeps no more than
 one row in registers. Here four rows (or eight candidates) are worked on together, and what is left over in a 4, a 2, a 1.
+Products with a matrix are compiled once and called by all: their code in every function around them took longer to compile
+than everything else, and a call is little beside them.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from adaprivate.check import Floats
-from adaprivate.compiled import kernel
+from adaprivate.compiled import kernel, routine
 from adaprivate.offered import Offered, how_many, row
 
 LANES = 8
@@ -137,8 +139,7 @@ class _Code:
 
 
 @numba.extending.intrinsic  # type: ignore[untyped-decorator]
-def times(context: Any, root: Any, vector: Any, out: Any) -> Any:
-    """out = S vector, as many entries as out has."""
+def _times(context: Any, root: Any, vector: Any, out: Any) -> Any:
     del context
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -162,9 +163,14 @@ def times(context: Any, root: Any, vector: Any, out: Any) -> Any:
     return (types.void(root, vector, out), generate) if _plain(root, vector, out) else None
 
 
+@routine
+def times(root: Floats, vector: Floats, out: Floats) -> None:
+    """out = S vector, as many entries as out has."""
+    _times(root, vector, out)
+
+
 @numba.extending.intrinsic  # type: ignore[untyped-decorator]
-def times_turned(context: Any, root: Any, vector: Any, out: Any) -> Any:
-    """out = S' vector, over as many rows as the vector has entries; four zeros in a row are skipped."""
+def _times_turned(context: Any, root: Any, vector: Any, out: Any) -> Any:
     del context
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -197,9 +203,14 @@ def times_turned(context: Any, root: Any, vector: Any, out: Any) -> Any:
     return (types.void(root, vector, out), generate) if _plain(root, vector, out) else None
 
 
+@routine
+def times_turned(root: Floats, vector: Floats, out: Floats) -> None:
+    """out = S' vector, over as many rows as the vector has entries; four zeros in a row are skipped."""
+    _times_turned(root, vector, out)
+
+
 @numba.extending.intrinsic  # type: ignore[untyped-decorator]
-def drawn_in(context: Any, root: Any, phi: Any, gain: Any) -> Any:
-    """S <- S (I - gain phi phi')."""
+def _drawn_in(context: Any, root: Any, phi: Any, gain: Any) -> Any:
     del context
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -235,6 +246,12 @@ def drawn_in(context: Any, root: Any, phi: Any, gain: Any) -> Any:
     return (types.void(root, phi, gain), generate) if _plain(root, phi, gain) else None
 
 
+@routine
+def drawn_in(root: Floats, phi: Floats, gain: float) -> None:
+    """S <- S (I - gain phi phi')."""
+    _drawn_in(root, phi, gain)
+
+
 @numba.extending.intrinsic  # type: ignore[untyped-decorator]
 def four_scores(context: Any, a: Any, b: Any, c: Any, d: Any, theta: Any, out: Any) -> Any:
     """The inner products of four candidates' features with theta, which may go on beyond them."""
@@ -258,8 +275,7 @@ def four_scores(context: Any, a: Any, b: Any, c: Any, d: Any, theta: Any, out: A
 
 
 @numba.extending.intrinsic  # type: ignore[untyped-decorator]
-def rotated(context: Any, root: Any, block: Any, w: Any, width: Any, along: Any, spread: Any) -> Any:
-    """For each column x of ``block`` (size, 8): ``along`` = w' S'x and ``spread`` = width |S'x|; eight numbers each."""
+def _rotated(context: Any, root: Any, block: Any, w: Any, width: Any, along: Any, spread: Any) -> Any:
     del context
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -292,6 +308,12 @@ def rotated(context: Any, root: Any, block: Any, w: Any, width: Any, along: Any,
         if _plain(root, block, w, width, along, spread)
         else None
     )
+
+
+@routine
+def rotated(root: Floats, block: Floats, w: Floats, width: float, along: Floats, spread: Floats) -> None:
+    """For each column x of ``block`` (size, 8): ``along`` = w' S'x and ``spread`` = width |S'x|; eight numbers each."""
+    _rotated(root, block, w, width, along, spread)
 
 
 @numba.extending.intrinsic  # type: ignore[untyped-decorator]
