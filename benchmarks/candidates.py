@@ -20,10 +20,10 @@ import adaprivate as ap
 from adaprivate.compiled import _FAST, borrowed, entry
 from adaprivate.policies.core.linear import highest, most_optimistic
 from adaprivate.policies.core.stock import WIDE, stocked
+from measuring import target
 
 POLICIES = {"Thompson": "noise-aware-ts", "UCB": "noise-aware-ucb", "greedy": "noise-aware-greedy"}
 MOST = 100_000
-TARGETS = {"growth": 1.05, "microseconds": 1000.0}
 
 
 @entry
@@ -149,7 +149,16 @@ def measured(quick: bool = False) -> dict:
             },
             f"one choice among {MOST:,}, compiled": scoring(dimension, MOST, repeats),
         }
-    return found
+    return found | {"targets": list(goals(found))}
+
+
+def goals(found: dict) -> Iterator[dict]:
+    """A catalogue's growth, and a Thompson decision among the most of them."""
+    for size, parts in found.items():
+        for label, slopes in parts["exponent of K"].items():
+            yield target(f"{size}, {label}: exponent in K, catalogue", slopes["catalogue"], most=1.05)
+    for label, by_count in found["d 20"]["us per decision and reward"].items():
+        yield target(f"d 20, {label}: us among {MOST:,}, catalogue", by_count[MOST]["catalogue"], most=1000.0)
 
 
 def main() -> None:
@@ -159,6 +168,8 @@ def main() -> None:
     asked = parser.parse_args()
     found = measured(asked.quick)
     for dimension, parts in found.items():
+        if dimension == "targets":
+            continue
         for label, by_count in parts["us per decision and reward"].items():
             for kind in ("array", "catalogue"):
                 line = ", ".join(f"{count:,}: {times[kind]:,.1f}" for count, times in by_count.items())
@@ -168,7 +179,7 @@ def main() -> None:
             speed = f" ({choice['GB/s'][name]:.0f} GB/s)" if name in choice["GB/s"] else ""
             print(f"{dimension}, {name}: {time_:,.0f} us{speed}")
     if asked.json:
-        asked.json.write_text(json.dumps({"targets": TARGETS, **found}, indent=1))
+        asked.json.write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from adaprivate.compiled import streams
 from adaprivate.mechanisms import Shape
 from adaprivate.purposes import Purpose
 from adaprivate.simulation import episode
+from measuring import target
 
 
 def nbytes(state: Any) -> int:
@@ -162,13 +163,21 @@ def catalogue(counts: list[int], dimension: int = 20) -> dict[str, Any]:
 def measured(quick: bool) -> dict[str, Any]:
     """All of it; quick: smaller problems."""
     with blas.one_thread():
-        return {
+        found: dict[str, Any] = {
             "megabytes of a state": megabytes([20, 100, 300, 500, 1000][: 4 if quick else 5], [10**6, 10**8]),
             "seconds to plan": planning(20, [10**6, 10**8]),
             "microseconds a round": by_dimension([20, 50, 100, 200] if quick else [20, 100, 250, 500, 1000]),
             "planned for 1e8 rounds": long_run(10**8, 200_000 if quick else 2_000_000),
             "a catalogue": catalogue([10**4, 10**5] if quick else [10**4, 10**5, 10**6]),
         }
+    return found | {"targets": list(goals(found))}
+
+
+def goals(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """What was asked of large problems."""
+    yield target("megabytes, d 500, T 1e+06", found["megabytes of a state"]["d 500, T 1e+06"], most=30.0)
+    for what, seconds in found["seconds to plan"].items():
+        yield target(f"seconds to plan, {what}", seconds, most=1.0)
 
 
 if __name__ == "__main__":
