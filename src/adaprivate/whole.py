@@ -206,7 +206,7 @@ class WholeSum:
     def enter(self, features: Floats, reward: float, way: int = AS_IS) -> None:
         """Add what this event contributes; features (contiguous) one shorter than the sum are followed by 1."""
         if self._one is None:
-            self._one = self._held.bound(_enter_one, features, reward, way)
+            self._one = self._held.bound(_enter_one, features, 0.0, way)
         outcome = self._one(self._held.address, features, reward, way)
         if outcome != _ENTERED:
             self._refuse(outcome, features, reward)

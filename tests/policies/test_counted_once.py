@@ -13,9 +13,11 @@ from adaprivate.mechanisms.laws.discrete_laplace import DiscreteLaplace
 from adaprivate.mechanisms.laws.randomised_response import RandomisedResponse
 from adaprivate.mechanisms.noise import NOISE_BITS
 from adaprivate.runtime.decisions import RewardRefusedError
+from adaprivate.runtime.engines import SimulatedEngine
 from adaprivate.runtime.learner import Learner
 from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import percent_of, policy_settings, run_all
+from adaprivate.whole import WholeSum
 
 STEPS = [
     (Learner, "counted"),
@@ -275,6 +277,79 @@ def test_an_interruption_inside_a_channel_never_counts_an_event_twice(monkeypatc
         held = sum(total for total, _ in policy.book._blocks.values())
         whole = sum(release.values[0] for release in released) / 0.5 + held  # each reward counts as 1 - 1/2
         assert whole == (3 if after else 2)
+
+
+def use(policy):
+    policy.advance()  # as a handler of a signal may do; it is refused
+
+
+def give_up(policy):
+    raise TimeoutError
+
+
+@pytest.mark.parametrize("handler", [use, give_up])
+@pytest.mark.parametrize("rounds", [3, 4], ids=["whole", "fused"])
+@pytest.mark.parametrize("kind", ["sums", "gaussian"])
+def test_an_error_of_what_interrupts_is_not_taken_for_a_refused_event(monkeypatch, kind, rounds, handler):
+    """It comes when the event has entered: nothing says that it was refused, and it does not enter again."""
+    quiet(monkeypatch)
+    policy, twin = played(rounds, kind), played(rounds, kind)
+    with monkeypatch.context() as patched:
+        original = WholeSum.enter
+
+        def interrupted(self, features, reward, way):
+            original(self, features, reward, way)
+            handler(policy)
+
+        patched.setattr(WholeSum, "enter", interrupted)
+        with pytest.raises((InputError, TimeoutError)):
+            policy.decide(np.eye(3)[:1])
+    for one in (policy, twin):
+        for _ in range(4):
+            one.learn(one.decide(np.eye(3)[:1]), 0.5)
+        one.finish()
+    assert policy.book.to_bytes() == twin.book.to_bytes()
+    assert (policy.round, policy.book.round) == (rounds + 4, rounds + 4)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_simulated_round_that_is_interrupted_is_not_counted_twice(monkeypatch, when):
+    policy = adaprivate.policy("adaprivate-ts", dimension=3, rounds=50, batch_size=10, seed=0)
+    for _ in range(3):
+        policy.learn(policy.decide(np.eye(3)[:1]), 1.0)
+    with monkeypatch.context() as patched:
+        original = SimulatedEngine.count_and_choose
+
+        def interrupted(self, *arguments):
+            if when == "after":
+                original(self, *arguments)
+            raise KeyboardInterrupt
+
+        patched.setattr(SimulatedEngine, "count_and_choose", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            policy.decide(np.eye(3)[:1])
+    policy.learn(policy.decide(np.eye(3)[:1]), 1.0)
+    policy.finish()
+    assert (policy.decided, policy.round) == (4, 4)
+    assert policy.state.learner.scalars["round"][0] == (4 if when == "after" else 3)
+
+
+@pytest.mark.parametrize("seed", [None, 0], ids=["exact", "simulated"])
+@pytest.mark.parametrize("missing", [0, 0.0])
+def test_whether_the_first_reward_came_changes_no_other(kit, monkeypatch, missing, seed):
+    """What stands for it may be written as a whole number; others are not read as such on that account."""
+    quiet(monkeypatch)
+    options = {"dimension": 3, "rounds": 500, "batch_size": 100, "channel": "gaussian", "missing": missing}
+    found = []
+    for first in (None, 0.0):
+        source = Secure() if seed is None else None
+        policy = adaprivate.policy("noise-aware-ts", **options, seed=seed, source=source)
+        policy._engine.rng[...] = 5
+        for reward in (first, 0.7, 0.25, True, 1, 0.7):
+            policy.learn(policy.decide(np.eye(3)[:1]), reward)
+        policy.finish()
+        found.append(policy.book.to_bytes() if seed is None else kit.everything(policy))
+    assert found[0] == found[1]
 
 
 def test_altering_the_features_of_a_decision_changes_nothing():

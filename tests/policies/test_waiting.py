@@ -190,3 +190,44 @@ def test_two_first_calls_make_one_policy(turn):
     assert len({decision.origin.id for decision in found}) == 1
     for decision in found:
         policy.learn(decision, True)
+
+
+@pytest.mark.parametrize(
+    ("method", "shown"),
+    [("decide", OFFERED[0]), ("decide_many", OFFERED[:2]), ("consider", OFFERED[0]), ("propensities", OFFERED[0])],
+)
+def test_a_thread_that_was_about_to_begin_it_goes_on_with_what_another_began(method, shown):
+    """It has looked up the method of the policy that waits, and calls it when the class is another."""
+    waits = ap.policy("adaprivate-ts", rounds=400, seed=5)
+    late = getattr(waits, method)
+    waits.decide(OFFERED[0])
+    assert type(waits) is Policy
+    late(shown)
+    assert waits.decided == {"decide": 2, "decide_many": 3}.get(method, 1)
+
+
+def test_what_was_about_to_be_said_of_it_is_said():
+    waits = ap.policy("adaprivate-ts", rounds=400, seed=5)
+    late = [waits.__repr__, waits._repr_html_, waits.advance, waits.finish, waits.to_bytes]
+    waits.decide(OFFERED[0])
+    for method in late:
+        method()
+
+
+def test_others_see_it_whole_while_it_fails_to_begin(monkeypatch):
+    waits, seen = ap.policy("adaprivate-ts", rounds=400, seed=5), []
+
+    class Watched(dict):
+        def __delitem__(self, name):
+            super().__delitem__(name)
+            seen.append((str(waits.guarantee), waits.people, waits.remarks))
+
+    def fails(self):
+        self.__dict__ = Watched(self.__dict__)
+        raise MemoryError
+
+    monkeypatch.setattr(Policy, "_look_ahead", fails)
+    with pytest.raises(MemoryError):
+        waits.decide(OFFERED[0])
+    assert len(seen) > 5
+    assert len({str(what) for what in seen}) == 1

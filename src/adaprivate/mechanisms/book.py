@@ -68,8 +68,8 @@ class Book(ABC):
         self.round += 1  # first: an interruption may lose the event, but never have it counted twice
         try:
             self._enter(event)
-        except Exception:  # refused, with everything as it was
-            self.round -= 1
+        except check.InputError as error:
+            self._refused(error, 1)
             raise
 
     @property
@@ -82,9 +82,14 @@ class Book(ABC):
         self.round += 1  # first: an interruption may lose the event, but never have it counted twice
         try:
             self._enter_next(features, reward)
-        except Exception:  # refused, with everything as it was
-            self.round -= 1
+        except check.InputError as error:
+            self._refused(error, 1)
             raise
+
+    def _refused(self, error: check.InputError, events: int) -> None:
+        """Take back that these were counted: refused, with everything as it was. After any other error nobody knows."""
+        if type(error) is check.InputError:  # those of whatever interrupts are another kind
+            self.round -= events
 
     def _enter_next(self, features: Floats, reward: float) -> None:
         raise TypeError(f"{type(self).__name__} takes events")
@@ -99,8 +104,8 @@ class Book(ABC):
         self.round += len(features)  # first: an interruption may lose events, but never have them counted twice
         try:
             self._enter_many(features, rewards)
-        except Exception:
-            self.round -= len(features)
+        except check.InputError as error:
+            self._refused(error, len(features))
             raise
 
     def _enter_many(self, features: Floats, rewards: Floats) -> None:

@@ -80,7 +80,7 @@ class Policy(Kept, Shown):
             expect_public_choice(settings)
         self._dimension: int = settings.dimension
         self._needs_user = needs_user(settings)
-        self._missing: float = settings.missing
+        self._missing = float(settings.missing)
         self._lock = threading.RLock()
         self.clipped = 0
         """How many feature vectors were longer than 1 and were clipped."""
@@ -402,7 +402,12 @@ class Policy(Kept, Shown):
             number = self.round
             entry = self._open[number]
             reward = self._missing if entry.reward is None else entry.reward
-            chosen = self._engine.count_and_choose(number, entry.features, reward, entry.person, offered)
+            try:
+                chosen = self._engine.count_and_choose(number, entry.features, reward, entry.person, offered)
+            except BaseException:
+                if self._engine.one_step:  # whether or not it did: no event is counted twice
+                    self._counted()
+                raise
             if chosen[1] >= 0:
                 self._counted()
                 self._after_count()

@@ -12,7 +12,7 @@ from adaprivate.mechanisms import Secure
 from adaprivate.notebook import facts_html, lines_html
 from adaprivate.policies.core.propensities import Propensities
 from adaprivate.privacy import Guarantee
-from adaprivate.runtime.asking import offered_of
+from adaprivate.runtime.asking import expect_finite, offered_of
 from adaprivate.runtime.catalogue import Catalogue
 from adaprivate.runtime.decisions import Decision, RewardRefusedError
 from adaprivate.runtime.policy import Policy
@@ -24,6 +24,10 @@ _NEEDED = ("_engine", "_lock", "_dimension", "_arms", "_needs_user", "_origin")
 
 def _refuse() -> NoReturn:
     raise check.InputError(f"Expected dimension to be given: it is {UNKNOWN}.")
+
+
+def _name(policy: Waiting) -> str:
+    return str(policy._settings_of(1).name)
 
 
 class Waiting(Policy):
@@ -48,13 +52,14 @@ class Waiting(Policy):
                 return
             dimension = check.floats(name, shown, (None,) * axes).shape[-1]
             if axes > 1:
-                offered_of(shown, axes, dimension)
+                expect_finite(offered_of(shown, axes, dimension), shown)
             before = dict(self.__dict__)
             try:
                 self._example = None
                 Policy.__init__(self, self._settings_of(dimension), **self._given)
             except BaseException:
-                self.__dict__.clear()
+                for name in self.__dict__.keys() - before.keys():
+                    del self.__dict__[name]
                 self.__dict__.update(before)
                 raise
             self.__class__ = Policy  # type: ignore[assignment]
@@ -64,12 +69,14 @@ class Waiting(Policy):
             _refuse()
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
+    # Another thread may begin it in the middle of any of these: they look up nothing of this class by ``self``.
+
     # --- what begins it -----------------------------------------------------------------------------------------------
 
     def decide(
         self, candidates: object, *, among: object = None, user: object = None, propensity: bool | None = None
     ) -> Decision:
-        self._begin("candidates", candidates, 2)
+        Waiting._begin(self, "candidates", candidates, 2)
         return self.decide(candidates, among=among, user=user, propensity=propensity)
 
     def decide_many(
@@ -80,19 +87,19 @@ class Waiting(Policy):
         users: Sequence[object] | None = None,
         propensity: bool | None = None,
     ) -> list[Decision]:
-        self._begin("candidates", candidates, 2 if isinstance(candidates, Catalogue) else 3)
+        Waiting._begin(self, "candidates", candidates, 2 if isinstance(candidates, Catalogue) else 3)
         return self.decide_many(candidates, among=among, users=users, propensity=propensity)
 
     def consider(self, candidates: object) -> int:
-        self._begin("candidates", candidates, 2)
+        Waiting._begin(self, "candidates", candidates, 2)
         return self.consider(candidates)
 
     def propensities(self, candidates: object, *, draws: int = 512) -> Propensities:
-        self._begin("candidates", candidates, 2)
+        Waiting._begin(self, "candidates", candidates, 2)
         return self.propensities(candidates, draws=draws)
 
     def observe(self, features: object, reward: float | bool | None, *, user: object = None) -> None:
-        self._begin("features", features, 1)
+        Waiting._begin(self, "features", features, 1)
         self.observe(features, reward, user=user)
 
     # --- what is known before -----------------------------------------------------------------------------------------
@@ -113,11 +120,13 @@ class Waiting(Policy):
 
     @property
     def remarks(self) -> list[str]:
-        return [] if self._example is None else self._example.remarks  # begun, it has said them when it was made
+        example = self._example
+        return [] if example is None else example.remarks  # begun, it has said them when it was made
 
     @property
     def people(self) -> dict[str, int] | None:
-        return None if self._example is None else self._example.people
+        example = self._example
+        return None if example is None else example.people
 
     @property
     def open_decision(self) -> None:
@@ -153,7 +162,7 @@ class Waiting(Policy):
         return Policy.to_bytes(self, saved)
 
     def __repr__(self) -> str:
-        return f"<{self._name}: dimension {UNKNOWN}, {self._noise}>"
+        return f"<{_name(self)}: dimension {UNKNOWN}, {self._noise}>"
 
     def _repr_html_(self) -> str:
         try:
@@ -161,8 +170,4 @@ class Waiting(Policy):
             promise = "<p>Not private: it protects nobody.</p>" if guarantee is None else guarantee._repr_html_()
         except check.InputError as error:
             promise = lines_html("", [str(error)])
-        return facts_html(self._name, {"dimension": UNKNOWN, "noise": self._noise}, lines_html("", self.remarks), promise)
-
-    @property
-    def _name(self) -> str:
-        return str(self._settings_of(1).name)
+        return facts_html(_name(self), {"dimension": UNKNOWN, "noise": self._noise}, lines_html("", self.remarks), promise)
