@@ -158,6 +158,8 @@ def test_states_warnings_and_blocks_travel(local):
         with pytest.warns(LittleToLearnWarning) as said:
             run_all([hopeless], WORLD, range(6))
     assert len({str(one.message) for one in said}) == len(said)  # once, whoever says it
+    with cluster.using(local), pytest.warns(LittleToLearnWarning):  # and again to the next who asks the same workers
+        run_all([hopeless], WORLD, range(6))
     assert numbers(found) == numbers(plain)
     for one, two in zip(plain[0], found[0], strict=True):
         assert one.state.learner.scalars.tolist() == two.state.learner.scalars.tolist()
@@ -208,6 +210,40 @@ def test_what_workers_cannot_import_is_said(local, tmp_path, monkeypatch):
     said = r"^Expected mine to be known to every worker: install its package there .*No module named 'only_here'\.$"
     with cluster.using(local), pytest.raises(InputError, match=said):
         list(cluster.current().completed([Task("mine", module.nothing, ())]))
+
+
+EDITED = """
+import sys
+import edited
+from adaprivate import cluster
+if __name__ == "__main__":
+    with cluster.using(sys.argv[1]):
+        print([value for _, value in cluster.current().completed([cluster.Task("mine", edited.said, ())])])
+"""
+
+
+def test_a_worker_that_has_older_code_of_a_package_is_refused(local, tmp_path, monkeypatch):
+    """It imported a module before the edit, and would go on computing with that."""
+    (tmp_path / "client.py").write_text(EDITED)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]))
+    (tmp_path / "edited.py").write_text("def said():\n    return 1\n")
+
+    def imported(folder):
+        sys.path.insert(0, folder)
+        __import__("edited")
+        return alike.package("edited")
+
+    with distributed.Client(local, set_as_default=False) as client:  # as a first task does, on every worker
+        client.run(imported, str(tmp_path))
+
+    def asked():
+        return subprocess.run([sys.executable, str(tmp_path / "client.py"), local], capture_output=True, text=True)
+
+    assert asked().stdout == "[1]\n"
+    (tmp_path / "edited.py").write_text("def said():\n    return 22\n")
+    after = asked()
+    assert after.stdout == ""
+    assert after.stderr.splitlines()[-1].endswith("to have the same source of edited: start workers anew after an edit.")
 
 
 def test_other_code_or_arithmetic_on_a_worker_is_refused(local, monkeypatch):
