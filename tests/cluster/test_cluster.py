@@ -1,5 +1,6 @@
 """Sweeps on dask workers, in processes of their own: bit for bit what threads here get, whoever is killed meanwhile."""
 
+import asyncio
 import gc
 import json
 import os
@@ -134,7 +135,8 @@ def test_an_interruption_keeps_what_all_have_finished_and_leaves_nobody(tmp_path
     script.write_text(CLIENT.replace("results=sys.argv[2]", "results=sys.argv[2], jobs=1").format(wait=True))
     sweep = json.dumps({"policies": ["random"], **SWEEP, "epsilon": None, "options": {"dimension": 4}})
     asked = [sys.executable, str(script), "local", str(path), sweep]
-    client = subprocess.Popen(asked, stdin=-1, stdout=-1, stderr=-1, text=True, start_new_session=True)
+    quiet = {**os.environ, "ADAPRIVATE_QUIET": "1"}  # else it says so where nothing was compiled before
+    client = subprocess.Popen(asked, stdin=-1, stdout=-1, stderr=-1, text=True, start_new_session=True, env=quiet)
     for _ in range(3):  # of each of three policies the first block
         assert client.stdout.readline() == "done\n"
         client.stdin.write("go on\n")
@@ -260,6 +262,10 @@ def test_other_code_or_arithmetic_on_a_worker_is_refused(local, monkeypatch):
     ("address", "said"),
     [
         ("here", r"^Expected cluster='here' to be local or tcp://host:port\.$"),
+        (
+            "tls://127.0.0.1:9",
+            r"^Expected cluster='tls://127\.0\.0\.1:9' to have certificates in dask's configuration .*\.$",
+        ),
         ("tcp://127.0.0.1:9", r"^Expected cluster='tcp://127\.0\.0\.1:9' to be a dask scheduler that answers: .*\.$"),
     ],
 )
@@ -267,6 +273,30 @@ def test_no_cluster_there(address, said, monkeypatch):
     monkeypatch.setattr(on_dask, "PATIENCE", 0.5)
     with pytest.raises(InputError, match=said), cluster.using(address):
         pass
+
+
+def test_nobody_else_who_is_logged_in_reaches_local_workers():
+    """A scheduler runs what it is sent: it listens to who has the certificate of this run."""
+
+    async def connected(address, **known):
+        comm = await distributed.comm.connect(address, timeout=5, **known)
+        comm.abort()
+
+    with cluster.using("local", jobs=1):
+        client = cluster.current()._client
+        address = client.scheduler_info()["address"]
+        assert address.startswith("tls://127.0.0.1:")
+        asyncio.run(connected(address, **client.security.get_connection_args("client")))
+        with pytest.raises(OSError, match="closed"):
+            asyncio.run(connected(address.replace("tls://", "tcp://")))
+        other = distributed.Security.temporary().get_connection_args("client")
+        with pytest.raises(OSError, match=r"(?i)ssl|certificate|connect"):
+            asyncio.run(connected(address, **other))
+        mine = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
+        open_to = {
+            at.laddr.ip for pid in mine for at in psutil.Process(pid).net_connections() if at.status == psutil.CONN_LISTEN
+        }
+        assert open_to == {"127.0.0.1"}
 
 
 def test_a_worker_of_unlike_arithmetic_is_found_out(tmp_path):

@@ -57,6 +57,7 @@ def fingerprint() -> dict[str, str]:
         "scipy": scipy.__version__,
         "numba": numba.__version__,
         "llvmlite": llvmlite.__version__,
+        "dp-accounting": importlib.metadata.version("dp-accounting"),
         ARITHMETIC: arithmetic(),
     }
 

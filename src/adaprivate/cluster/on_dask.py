@@ -241,7 +241,10 @@ def connected(cluster: str, jobs: int | None) -> Iterator[Dask]:
         stack.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": DEATHS}))
         for name in ("distributed", "distributed.nanny", "distributed.scheduler", "distributed.worker"):
             stack.enter_context(_silent(name))
-        address: Any = cluster if there else stack.enter_context(_local(count))
+        asked = distributed.Security().get_connection_args("client")["ssl_context"]
+        certified = asked is not None or not cluster.startswith("tls://")
+        check.expect(certified, "cluster", cluster, "to have certificates in dask's configuration (distributed.comm.tls)")
+        address: Any = cluster if there else stack.enter_context(_local(count, distributed.Security.temporary()))
         try:
             client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
@@ -267,8 +270,11 @@ def _silent(name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _local(count: int) -> Iterator[Any]:
-    """Worker processes of this machine, which nobody else can reach and which end with this one."""
+def _local(count: int, security: Any = None) -> Iterator[Any]:
+    """Worker processes of this machine, which end with this one: no other machine reaches them.
+
+    Whoever is logged in here does, and a scheduler runs what it is sent: ``security`` asks for a certificate, of this run.
+    """
     from distributed import LocalCluster
 
     guard = (
@@ -283,6 +289,8 @@ def _local(count: int) -> Iterator[Any]:
                 threads_per_worker=1,
                 processes=True,
                 host="127.0.0.1",
+                protocol="tcp" if security is None else "tls",
+                security=security,
                 dashboard_address=None,
                 scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # metrics alone, on no port that others want
                 silence_logs=logging.CRITICAL,
