@@ -37,7 +37,7 @@ def main() -> None:
     _compile(chosen[0], place)
     _compile(chosen[1], place)
     world = alike.digest(place.world(0))
-    task = Task("one", _run_chunk, (chosen[0], place, list(range(25)), set(), None, world))
+    task = Task("one", _run_chunk, (chosen[0], place, list(range(25)), None, None, world))
     sent = sum(map(len, on_dask.packed(task, {})))
     one = pickle.dumps(_run_chunk(chosen[0], place, [0], set(), None, None))
     found = pickle.dumps(_run_chunk(chosen[0], place, range(25), set(), None, None))

@@ -89,7 +89,20 @@ def head(results):
         + ". "
         + ", ".join(f"{key} {value}" for key, value in of.items())
         + "."
+        + older(results)
     )
+
+
+def older(results):
+    """Which parts were measured at other times and commits than the last run."""
+    now = results["date"], results["commit"]
+    runs = {}
+    for name, part in results["parts"].items():
+        at = part.get("date", now[0]), part.get("commit", now[1])
+        if at != now:
+            runs.setdefault(at, []).append(name)
+    said = "; ".join(f"{', '.join(names)}: {date}, commit {commit}" for (date, commit), names in runs.items())
+    return f" Measured earlier: {said}." if said else ""
 
 
 def markdown(results):

@@ -93,13 +93,19 @@ def test_a_part_that_fails_is_said_to_and_the_rest_goes_on(tmp_path):
     assert (tmp_path / "out" / "bench.svg").read_text().startswith("<?xml")
 
 
-def test_a_part_measured_again_stands_beside_the_others(tmp_path):
+def test_a_part_measured_again_stands_beside_the_others(tmp_path, shown):
     for number in (1, 2):
         (tmp_path / f"part{number}.py").write_text(f"def measured(quick):\n    return {{'value': {number}}}\n")
         bench(tmp_path, "--parts", f"part{number}", PYTHONPATH=str(tmp_path))
     _, found, page = bench(tmp_path, "--parts", "part1", PYTHONPATH=str(tmp_path))
     assert {name: part["found"] for name, part in found["parts"].items()} == {"part1": {"value": 1}, "part2": {"value": 2}}
     assert page.count("Measured in") == 2
+    results = {
+        "date": "now",
+        "commit": "new",
+        "parts": {"a": {"date": "then", "commit": "old"}, "b": {"date": "now", "commit": "new"}},
+    }
+    assert shown.older(results) == " Measured earlier: a: then, commit old."
 
 
 def test_targets_are_judged_by_their_numbers(measuring, shown):

@@ -51,10 +51,13 @@ template <int d> struct Model {
     explicit Model(double ridge) {
         for (int i = 0; i < d; ++i) S[i][i] = 1 / std::sqrt(ridge);
     }
-    void rotate(const double* x, double* out) const {
-        for (int j = 0; j < d; ++j) out[j] = 0;
-        for (int i = 0; i < d; ++i)
-            for (int j = 0; j < d; ++j) out[j] += S[i][j] * x[i];
+    void rotate(const double* __restrict x, double* __restrict out) const {
+        alignas(64) double sum[d] = {};
+        for (int i = 0; i < d; ++i) {
+            const double entry = x[i];
+            for (int j = 0; j < d; ++j) sum[j] += S[i][j] * entry;
+        }
+        for (int j = 0; j < d; ++j) out[j] = sum[j];
     }
     double absorb(const double* x) {
         rotate(x, phi);

@@ -176,14 +176,15 @@ def _run_chunk(
     policy: Settings,
     environment: Environment,
     seeds: Sequence[int],
-    worries: set[Any],
+    worries: set[Any] | None,
     keep_state: KeepState | None,
     world: str | None,
 ) -> list[Run]:
+    """A block of seeds. ``worries``: as :func:`run_one` takes it; None: those of this block alone."""
     if world is not None:
         same = alike.digest(environment.world(0)) == world
         check.expect(same, "environment", environment.name, "to be made of the same data on every worker")
-    noise = policy.noise_tables(seeds)
+    noise, worries = policy.noise_tables(seeds), set() if worries is None else worries
     found = []
     for i, seed in enumerate(seeds):
         run = run_one(policy, environment, seed, noise[i], worries=worries)
@@ -251,7 +252,7 @@ def run_all(
                 _compile(policy, environment)
     blocks = _blocks(left, workers.slots)
     world = alike.digest(environment.world(0)) if workers.far and blocks else None
-    worries: set[Any] = set()
+    worries: set[Any] | None = None if workers.far else set()  # who keeps arguments for later tasks would keep it, too
     tasks = []
     for p, places in blocks:
         own = [seeds[n] for n in places]

@@ -1,5 +1,6 @@
 """Sweeps on dask workers, in processes of their own: bit for bit what threads here get, whoever is killed meanwhile."""
 
+import asyncio
 import gc
 import json
 import os
@@ -134,7 +135,8 @@ def test_an_interruption_keeps_what_all_have_finished_and_leaves_nobody(tmp_path
     script.write_text(CLIENT.replace("results=sys.argv[2]", "results=sys.argv[2], jobs=1").format(wait=True))
     sweep = json.dumps({"policies": ["random"], **SWEEP, "epsilon": None, "options": {"dimension": 4}})
     asked = [sys.executable, str(script), "local", str(path), sweep]
-    client = subprocess.Popen(asked, stdin=-1, stdout=-1, stderr=-1, text=True, start_new_session=True)
+    quiet = {**os.environ, "ADAPRIVATE_QUIET": "1"}  # else it says so where nothing was compiled before
+    client = subprocess.Popen(asked, stdin=-1, stdout=-1, stderr=-1, text=True, start_new_session=True, env=quiet)
     for _ in range(3):  # of each of three policies the first block
         assert client.stdout.readline() == "done\n"
         client.stdin.write("go on\n")
@@ -158,6 +160,8 @@ def test_states_warnings_and_blocks_travel(local):
         with pytest.warns(LittleToLearnWarning) as said:
             run_all([hopeless], WORLD, range(6))
     assert len({str(one.message) for one in said}) == len(said)  # once, whoever says it
+    with cluster.using(local), pytest.warns(LittleToLearnWarning):  # and again to the next who asks the same workers
+        run_all([hopeless], WORLD, range(6))
     assert numbers(found) == numbers(plain)
     for one, two in zip(plain[0], found[0], strict=True):
         assert one.state.learner.scalars.tolist() == two.state.learner.scalars.tolist()
@@ -210,6 +214,40 @@ def test_what_workers_cannot_import_is_said(local, tmp_path, monkeypatch):
         list(cluster.current().completed([Task("mine", module.nothing, ())]))
 
 
+EDITED = """
+import sys
+import edited
+from adaprivate import cluster
+if __name__ == "__main__":
+    with cluster.using(sys.argv[1]):
+        print([value for _, value in cluster.current().completed([cluster.Task("mine", edited.said, ())])])
+"""
+
+
+def test_a_worker_that_has_older_code_of_a_package_is_refused(local, tmp_path, monkeypatch):
+    """It imported a module before the edit, and would go on computing with that."""
+    (tmp_path / "client.py").write_text(EDITED)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]))
+    (tmp_path / "edited.py").write_text("def said():\n    return 1\n")
+
+    def imported(folder):
+        sys.path.insert(0, folder)
+        __import__("edited")
+        return alike.package("edited")
+
+    with distributed.Client(local, set_as_default=False) as client:  # as a first task does, on every worker
+        client.run(imported, str(tmp_path))
+
+    def asked():
+        return subprocess.run([sys.executable, str(tmp_path / "client.py"), local], capture_output=True, text=True)
+
+    assert asked().stdout == "[1]\n"
+    (tmp_path / "edited.py").write_text("def said():\n    return 22\n")
+    after = asked()
+    assert after.stdout == ""
+    assert after.stderr.splitlines()[-1].endswith("to have the same source of edited: start workers anew after an edit.")
+
+
 def test_other_code_or_arithmetic_on_a_worker_is_refused(local, monkeypatch):
     ours = alike.fingerprint()
     monkeypatch.setattr(alike, "fingerprint", lambda: {**ours, "numba": "0.1"})
@@ -224,6 +262,10 @@ def test_other_code_or_arithmetic_on_a_worker_is_refused(local, monkeypatch):
     ("address", "said"),
     [
         ("here", r"^Expected cluster='here' to be local or tcp://host:port\.$"),
+        (
+            "tls://127.0.0.1:9",
+            r"^Expected cluster='tls://127\.0\.0\.1:9' to have certificates in dask's configuration .*\.$",
+        ),
         ("tcp://127.0.0.1:9", r"^Expected cluster='tcp://127\.0\.0\.1:9' to be a dask scheduler that answers: .*\.$"),
     ],
 )
@@ -231,6 +273,30 @@ def test_no_cluster_there(address, said, monkeypatch):
     monkeypatch.setattr(on_dask, "PATIENCE", 0.5)
     with pytest.raises(InputError, match=said), cluster.using(address):
         pass
+
+
+def test_nobody_else_who_is_logged_in_reaches_local_workers():
+    """A scheduler runs what it is sent: it listens to who has the certificate of this run."""
+
+    async def connected(address, **known):
+        comm = await distributed.comm.connect(address, timeout=5, **known)
+        comm.abort()
+
+    with cluster.using("local", jobs=1):
+        client = cluster.current()._client
+        address = client.scheduler_info()["address"]
+        assert address.startswith("tls://127.0.0.1:")
+        asyncio.run(connected(address, **client.security.get_connection_args("client")))
+        with pytest.raises(OSError, match="closed"):
+            asyncio.run(connected(address.replace("tls://", "tcp://")))
+        other = distributed.Security.temporary().get_connection_args("client")
+        with pytest.raises(OSError, match=r"(?i)ssl|certificate|connect"):
+            asyncio.run(connected(address, **other))
+        mine = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
+        open_to = {
+            at.laddr.ip for pid in mine for at in psutil.Process(pid).net_connections() if at.status == psutil.CONN_LISTEN
+        }
+        assert open_to == {"127.0.0.1"}
 
 
 def test_a_worker_of_unlike_arithmetic_is_found_out(tmp_path):

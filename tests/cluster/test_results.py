@@ -61,6 +61,7 @@ def test_what_is_finished_is_not_done_again_and_comes_back_bit_for_bit(tmp_path)
     ("chosen", "world"),
     [
         ([made(epsilon=2.0)], WORLD),
+        ([made(delta=1e-6)], WORLD),
         ([made(rounds=41)], WORLD),
         ([made("adaprivate-ucb")], WORLD),
         ([made()], dataclasses.replace(WORLD, arms=21)),
@@ -131,9 +132,11 @@ def test_every_damaged_line_is_done_again(tmp_path):
     record["data"] = record["data"][:-9] + "A" + record["data"][-8:]
     lines[2] = json.dumps(record).encode() + b"\n"
     lines[4] = b"\x00\xff no record\n"
+    sound = json.loads(lines[1])["data"]  # sound by itself, in another's place: only the checksum tells
+    lines[3] = json.dumps({**json.loads(lines[3]), "data": sound}).encode() + b"\n"
     path.write_bytes(b"".join(lines))
     again, added = swept(path)
-    assert added == 6
+    assert added == 9
     assert numbers(again) == numbers(whole)
 
 
@@ -166,6 +169,32 @@ def test_two_writers_are_refused_and_a_dead_one_is_not_waited_for(tmp_path):
         os.kill(holder.pid, signal.SIGKILL)
         holder.communicate()
     Results(path).close()
+
+
+def test_a_disk_that_takes_parts_and_then_nothing(tmp_path, monkeypatch):
+    """What was written in parts is whole; what was refused halfway is taken off, and later lines are not joined to it."""
+    path, write, left = tmp_path / "kept", os.write, [1000]
+
+    def in_parts(file, data):
+        if left[0] == 0:
+            raise OSError(28, "No space left on device")
+        left[0] -= 1
+        return write(file, data[:40])
+
+    kept = Results(path)
+    monkeypatch.setattr(os, "write", in_parts)
+    kept.put("key 0", {0: "of some length, " * 3})
+    left[0] = 1
+    with pytest.raises(OSError, match="No space left"):
+        kept.put("key 1", {0: "of some length, " * 3})
+    left[0] = 1000
+    kept.put("later", {0: "text"})
+    kept.close()
+    kept = Results(path)
+    found = [kept.get(key, 0) for key in ("key 0", "key 1", "later")]
+    kept.close()
+    assert found == ["of some length, " * 3, None, "text"]
+    assert all(_checked(line) for line in path.read_bytes().splitlines()[1:])
 
 
 def test_values_return_as_they_were_and_what_could_not_is_not_kept(tmp_path):

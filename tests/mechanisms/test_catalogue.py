@@ -319,3 +319,12 @@ def test_the_longest_of_all_items_is_found_as_if_each_were_looked_at(monkeypatch
     assert shapes._longest(shape, items) == longest
     monkeypatch.setattr(shapes, "_CORE", 0)
     assert longest <= shapes._longest(shape, items) <= longest * (1 + 1e-11)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_items_equally_long_but_for_rounding_none_is_longer_than_what_is_found(seed):
+    """Products of blocks round otherwise than those of single items, so the longest of either need not be the same one."""
+    shape = Shape(np.random.default_rng(seed).standard_normal((7, 7)))
+    sphere = np.random.default_rng(seed).standard_normal((2000, 7))
+    items = (sphere / np.linalg.norm(sphere, axis=1, keepdims=True)) @ shape.root.T
+    assert shapes._longest(shape, items) == max(float(np.linalg.norm(shape.whiten(item))) for item in items)

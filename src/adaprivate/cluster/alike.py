@@ -57,6 +57,7 @@ def fingerprint() -> dict[str, str]:
         "scipy": scipy.__version__,
         "numba": numba.__version__,
         "llvmlite": llvmlite.__version__,
+        "dp-accounting": importlib.metadata.version("dp-accounting"),
         ARITHMETIC: arithmetic(),
     }
 
@@ -100,11 +101,19 @@ def arithmetic() -> str:
 
 def packages(things: Collection[Any]) -> dict[str, str]:
     """The source of every package, other than adaprivate, that these settings, worlds and functions are written in."""
-    kinds = {kind for thing in things for kind in type(thing).__mro__}
-    places = {kind.__module__ for kind in (*kinds, *(thing for thing in things if isinstance(thing, FunctionType)))}
-    ours = {*sys.stdlib_module_names, "numpy", "numba", "adaprivate"}
-    named = {place.partition(".")[0]: place for place in sorted(places)}
-    return {root: code_cache._package(place) for root, place in named.items() if root not in ours or root == "__main__"}
+    return sources([thing if isinstance(thing, type | FunctionType) else type(thing) for thing in things])
+
+
+def sources(written: Collection[type | FunctionType]) -> dict[str, str]:
+    """The source of every package, other than adaprivate, in which these types, their bases and these functions are."""
+    places = {part.__module__ for thing in written for part in (thing.__mro__ if isinstance(thing, type) else (thing,))}
+    ours = {*sys.stdlib_module_names, "numpy", "numba", "adaprivate"} - {"__main__"}
+    return {root: package(root) for root in sorted({place.partition(".")[0] for place in places} - ours)}
+
+
+def package(root: str) -> str:
+    """The text of every file of this package, as it was when this process first asked."""
+    return code_cache._package(root)
 
 
 def digest(*values: Any) -> str:

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import tempfile
 import uuid
 import warnings
@@ -38,10 +39,15 @@ _TOLD = (LittleToLearnWarning, ClippedWarning)
 class _Pickler(pickle.Pickler):
     """Pickles what workers can import, and nothing that was worked out and kept: they work it out once for all tasks."""
 
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+        self.met: list[type | FunctionType] = []
+
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, type | FunctionType):
             if value.__module__ == "__main__":
                 raise pickle.PicklingError(f"{value.__qualname__} is written in the script itself, not in a module")
+            self.met.append(value)
             return NotImplemented
         kind: Any = type(value)
         own = {"__reduce__", "__reduce_ex__", "__setstate__"}.intersection(
@@ -67,23 +73,39 @@ def _made(kind: type, parts: dict[str, Any]) -> Any:
 
 
 def packed(task: Task, known: dict[int, bytes]) -> tuple[bytes, ...]:
-    """The task's function and arguments, each by itself, as most are those of other tasks too."""
+    """The task's function and arguments, each with its sources and by itself, as most are those of other tasks too."""
     for part in (task.function, *task.arguments):
         if id(part) not in known:
             buffer = io.BytesIO()
+            pickler = _Pickler(buffer)
             try:
-                _Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(part)
+                pickler.dump(part)
             except (pickle.PicklingError, AttributeError, TypeError) as error:
                 raise InputError(
                     f"Expected {task.name} to be made of what other processes can import (docs/cluster.md): {_line(error)}."
                 ) from None
-            known[id(part)] = buffer.getvalue()
+            known[id(part)] = pickle.dumps((_told_apart(pickler.met), buffer.getvalue()))
     return tuple(known[id(part)] for part in (task.function, *task.arguments))
+
+
+def _told_apart(met: Sequence[type | FunctionType]) -> dict[str, str]:
+    """Sources by package, of those that have a file of their own to tell an edit by."""
+    return {name: text for name, text in alike.sources(met).items() if getattr(sys.modules.get(name), "__file__", None)}
 
 
 @lru_cache(maxsize=256)
 def _unpacked(data: bytes) -> Any:
-    return pickle.loads(data)
+    """What was packed, where what it is written in is the same here: a worker that runs for long may have older code."""
+    sources, content = pickle.loads(data)
+    value = pickle.loads(content)
+    for package, source in sources.items():
+        same = alike.package(package) == source
+        check.expect(same, "worker", _here(), f"to have the same source of {package}: start workers anew after an edit")
+    return value
+
+
+def _here() -> str:
+    return f"process {os.getpid()} on {os.uname().nodename if hasattr(os, 'uname') else 'its machine'}"
 
 
 def _line(error: BaseException) -> str:
@@ -98,7 +120,7 @@ def carried_out(name: str, parts: tuple[bytes, ...], machine: str) -> tuple[Any,
     check.expect(
         alike.digest(alike.fingerprint()) == machine,
         "worker",
-        f"process {os.getpid()} on {os.uname().nodename if hasattr(os, 'uname') else 'its machine'}",
+        _here(),
         "to compute as the workers there were at the start: versions, source and arithmetic (docs/cluster.md)",
     )
     try:
@@ -219,7 +241,10 @@ def connected(cluster: str, jobs: int | None) -> Iterator[Dask]:
         stack.enter_context(dask.config.set({"distributed.scheduler.allowed-failures": DEATHS}))
         for name in ("distributed", "distributed.nanny", "distributed.scheduler", "distributed.worker"):
             stack.enter_context(_silent(name))
-        address: Any = cluster if there else stack.enter_context(_local(count))
+        asked = distributed.Security().get_connection_args("client")["ssl_context"]
+        certified = asked is not None or not cluster.startswith("tls://")
+        check.expect(certified, "cluster", cluster, "to have certificates in dask's configuration (distributed.comm.tls)")
+        address: Any = cluster if there else stack.enter_context(_local(count, distributed.Security.temporary()))
         try:
             client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
@@ -245,8 +270,11 @@ def _silent(name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _local(count: int) -> Iterator[Any]:
-    """Worker processes of this machine, which nobody else can reach and which end with this one."""
+def _local(count: int, security: Any = None) -> Iterator[Any]:
+    """Worker processes of this machine, which end with this one: no other machine reaches them.
+
+    Whoever is logged in here does, and a scheduler runs what it is sent: ``security`` asks for a certificate, of this run.
+    """
     from distributed import LocalCluster
 
     guard = (
@@ -261,6 +289,8 @@ def _local(count: int) -> Iterator[Any]:
                 threads_per_worker=1,
                 processes=True,
                 host="127.0.0.1",
+                protocol="tcp" if security is None else "tls",
+                security=security,
                 dashboard_address=None,
                 scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},  # metrics alone, on no port that others want
                 silence_logs=logging.CRITICAL,

@@ -71,8 +71,14 @@ class Results:
             self._parts[key, part] = value
 
     def _add(self, line: bytes) -> None:
-        os.write(self._file, line)
-        os.fsync(self._file)
+        size, written = os.fstat(self._file).st_size, 0
+        try:
+            while written < len(line):  # a disk that is nearly full takes a part, and refuses the rest
+                written += os.write(self._file, line[written:])
+            os.fsync(self._file)
+        except OSError:
+            os.ftruncate(self._file, size)
+            raise
 
     def get(self, key: str, part: Hashable = None) -> Any:
         """What was finished under this key; None if nothing was."""
