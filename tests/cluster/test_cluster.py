@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 import types
 
 import distributed
@@ -17,6 +19,7 @@ import pytest
 import adaprivate as ap
 from adaprivate import InputError, LittleToLearnWarning, cluster, environments, policies
 from adaprivate.audit import audited, policy_target
+from adaprivate.cli import published
 from adaprivate.cli.published import reproduced
 from adaprivate.cluster import Task, alike, on_dask
 from adaprivate.cluster.results import _checked
@@ -149,6 +152,28 @@ def test_an_interruption_keeps_what_all_have_finished_and_leaves_nobody(tmp_path
     assert 0 < json.loads(said.splitlines()[-1])[0]["seeds"] < 24
     assert family
     assert psutil.wait_procs(family, timeout=30)[1] == []
+
+
+def test_an_interrupted_reproduction_does_not_wait_for_what_has_begun(local):
+    """Settings run at once, each waiting for its own tasks: where one is interrupted, the others are told."""
+    asked, ended = threading.Event(), []
+
+    def run(setting, seeds):
+        if setting == "interrupted":
+            assert asked.wait(60)
+            raise KeyboardInterrupt
+        tasks = [Task(f"sleep {n}", time.sleep, (2.0,)) for n in range(4)]
+        asked.set()
+        try:
+            for _ in cluster.current().completed(tasks):
+                pass
+        except BaseException as error:
+            ended.append(type(error))
+            raise
+
+    with cluster.using(local), pytest.raises(KeyboardInterrupt):
+        published._rows(run, ["waits", "interrupted"], 1, lambda count: None)
+    assert ended == [ConnectionError]
 
 
 def test_states_warnings_and_blocks_travel(local):

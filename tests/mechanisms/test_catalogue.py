@@ -260,6 +260,8 @@ def test_survives_saving_midway():
         (lambda: Shape.isotropic(2).unwhiten(np.ones(3)), r"Expected vector.shape=\(3,\) == \(2,\)\."),
         (lambda: Shape.for_catalogue(np.zeros((3, 2))), r"Expected items.shape=\(3, 2\) to hold an item other than 0\."),
         (lambda: Shape.for_catalogue(np.zeros((0, 2))), r"Expected items.shape=\(0, 2\) to hold an item other than 0\."),
+        (lambda: Shape.for_catalogue(np.full((3, 2), 1e200)), r"Expected items=1e\+200 to have its largest number between"),
+        (lambda: Shape.for_catalogue(np.full((3, 2), 1e-200)), r"Expected items=1e-200 to have its largest number between"),
         (lambda: Shape.for_catalogue(np.ones(3)), r"Expected items.shape=\(3,\) == \(\*, \*\)\."),
         (lambda: Shape.for_catalogue([[1, math.nan]]), r"Expected items\[0, 1\]=nan to be finite\."),
         (lambda: Shape.for_catalogue(np.eye(2), np.eye(3)), r"Expected weight.shape=\(3, 3\) == \(2, 2\)\."),

@@ -129,6 +129,7 @@ def _rows(
                 advance(1)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            workers.stop()  # else this waits for every setting that has begun
             raise
     return [rows[n] for n in range(len(settings))]
 

@@ -159,6 +159,14 @@ class Dask:
         self.machine = _machine(client, shares_disk)
         self.slots = max(1, sum(client.nthreads().values()))
         self._said: set[tuple[type[Warning], str]] = set()
+        self._underway: set[Any] = set()
+        self._stopped = False
+
+    def stop(self) -> None:
+        """Cancel everything, whoever waits for it in whatever thread: they are told by an error."""
+        self._stopped = True
+        with contextlib.suppress(Exception):  # there may be nobody left to tell
+            self._client.cancel(list(self._underway), force=True)
 
     def completed(self, tasks: Sequence[Task]) -> Generator[tuple[int, Any]]:
         """Each task's place and result. A lost worker's tasks are given to others; each result is taken once."""
@@ -175,8 +183,12 @@ class Dask:
                     carried_out, task.name, payload, machine, key=f"adaprivate-{mark}-{n}", pure=False
                 )
                 places[future] = n
+                self._underway.add(future)
+                if self._stopped:
+                    raise ConnectionError("what was asked of the cluster was stopped")
             for future in as_completed(list(places), loop=self._client.loop):
                 n = places.pop(future)
+                self._underway.discard(future)
                 try:
                     value, said = future.result()
                 except KilledWorker:
@@ -190,6 +202,7 @@ class Dask:
                 self._say(said)
                 yield n, value
         finally:
+            self._underway.difference_update(places)
             if places:
                 with contextlib.suppress(Exception):  # there may be nobody left to tell
                     self._client.cancel(list(places), force=True)

@@ -42,6 +42,9 @@ class Workers(Protocol):
     def completed(self, tasks: Sequence[Task]) -> Generator[tuple[int, Any]]:
         """The place of each task among them and its result, as they are done. Closed early, it cancels what is left."""
 
+    def stop(self) -> None:
+        """Cancel everything, whoever waits for it in whatever thread: they are told by an error."""
+
 
 class Threads:
     """Threads of this process, for compiled code that runs beside Python."""
@@ -70,6 +73,9 @@ class Threads:
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
+
+    def stop(self) -> None:
+        """Nothing: whoever waits for threads is the one who is interrupted."""
 
 
 _workers: ContextVar[Workers | None] = ContextVar("workers", default=None)

@@ -103,6 +103,8 @@ class Shape:
         some = np.any(items != 0, axis=1)
         rows = items if some.all() else items[some]
         check.expect(len(rows) > 0, "items.shape", items.shape, "to hold an item other than 0")
+        largest = float(np.abs(rows).max())
+        check.expect(1e-100 <= largest <= 1e100, "items", largest, "to have its largest number between 1e-100 and 1e100")
         to_error, from_error = _weight_roots(weight, rows.shape[1])
         enough = 1 + 0.99 * check.real("tolerance", tolerance, above=0)
         sphere = _fitted(np.eye(rows.shape[1]), rows)
