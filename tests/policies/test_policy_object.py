@@ -137,10 +137,7 @@ MISTAKES = [
     ({"name": "adaprivate-ts", **SETUP, "seed": -1}, r"^Expected seed=-1 >= 0"),
     ({"name": "adaprivate-ts", **SETUP, "seed": 1.5}, r"^Expected seed=1\.5 to be a whole number"),
     ({"name": "adaprivate-ts", **SETUP, "seed": 0, "alpha": 1.0}, r"^Expected option='alpha' in \{"),
-    (
-        {"name": "adaprivate-ts", "seed": 0, "rounds": 10},
-        r"^Expected options=\['rounds'\] to include dimension for adaprivate-ts\.$",
-    ),
+    ({"name": "lazy-dp-ts", "seed": 0, "rounds": 10}, r"^Expected dimension to be given for lazy-dp-ts\.$"),
     ({"name": "lints", "dimension": 2, "rounds": 9, "source": Secure()}, r"^Expected source='Secure\(\)' for a policy"),
     ({"name": "adaprivate-ts-amp", **SETUP, "source": Secure()}, r"^Expected sampling_rate=0\.5 == 1 with exact noise"),
     ({"name": "adaprivate-ts", **SETUP, "statistics": "ab", "source": Secure()}, r"^Expected statistics='ab' == b"),

@@ -74,6 +74,7 @@ def offers(
         action = usual_name(ACTIONS, names, (user,)) or ACTIONS[0]
     if user is None:
         user = usual_name(USERS, names, (action,))
+    user = user or None  # '' for none
     for name in (action, *features, *filter(None, (user, candidates))):
         if name in REWARDS:
             raise InputError(f"Expected {name!r} not to be asked for: rewards are not read.")

@@ -106,6 +106,7 @@ def settings(name: str, values: Mapping[str, Any]) -> Settings:
     kind = settings_class(name)
     check.known(values, options(name), name)
     missing = [f.name for f in dataclasses.fields(kind) if f.default is dataclasses.MISSING and f.name not in values]
-    check.expect(not missing, "options", sorted(values), f"to include {', '.join(missing)} for {name}")
+    if missing:
+        raise check.InputError(f"Expected {' and '.join(missing)} to be given for {name}.")
     built: Settings = kind(**values)
     return built
