@@ -221,6 +221,8 @@ class _Contents:
         self._kinds: set[type] = set()
         self._stubs: dict[Callable[..., Any], str] = {}
         self._alive: list[object] = []
+        self._in_python = False
+        """Whether what is written runs while code is compiled, as an intrinsic does: numba looks for no overload of it."""
         for kind in types:
             self._add_type(kind)
         self._lines.append(self._text(function, function))
@@ -294,7 +296,10 @@ class _Contents:
         if isinstance(value, Dispatcher):
             return f"compiled {self._text(value.targetoptions, reader)} {self._text(value.py_func, None)}"
         if isinstance(value, _Intrinsic):
-            return f"intrinsic {self._text(value._defn, None)}"
+            before, self._in_python = self._in_python, True
+            text = f"intrinsic {self._text(value._defn, None)}"
+            self._in_python = before
+            return text
         if isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
             self._kinds.add(value)
             return f"state {name} {value._fields}"
@@ -303,8 +308,13 @@ class _Contents:
         if isinstance(value, FunctionType) and value in dispatched:
             self._stubs[value] = name
             return f"dispatch {name}"
+        if self._in_python and isinstance(value, type):
+            methods = {part: own for part, own in vars(value).items() if isinstance(own, FunctionType)}
+            return f"class {name} {[self._text(base, None) for base in value.__bases__]} {self._text(methods, None)}"
         if isinstance(value, FunctionType):
-            known = reader is None or reader is value  # else numba looks for an overload, which may be anywhere
+            known = (
+                self._in_python or reader is None or reader is value
+            )  # else numba looks for an overload, which may be anywhere
             return f"function {name} {self._function(value)} {'' if known else self._packages(value, reader)}"
         return f"unknown {type(value)} {self._packages(value, reader)}"
 

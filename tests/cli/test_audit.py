@@ -96,6 +96,7 @@ def test_a_report(tmp_path):
 def test_the_gallery(tmp_path, monkeypatch):
     few = [exhibit for exhibit in EXHIBITS if exhibit.name in ("half-noise", "release-on-arrival")]
     monkeypatch.setattr(adaprivate.audit, "EXHIBITS", few)
+    monkeypatch.setattr("adaprivate.audit.gallery.EXHIBITS", few)
     code, out, _ = called("--gallery", "--trials", "1500", "--json")
     found = json.loads(out)
     assert (code, found["caught"], len(found["rows"])) == (0, True, 2)

@@ -584,9 +584,8 @@ MUTATIONS = [
     ),
     Mutation(
         POLICY,
-        "            if entry.reward is not None:\n"
-        '                raise RewardRefusedError("repeated", f"Expected decision.round={number} to be learned once.")\n',
-        "",
+        "            if entry.reward is not None:\n                text = (\n",
+        "            if entry is None:\n                text = (\n",
         "a reward that can be told twice",
     ),
     Mutation(

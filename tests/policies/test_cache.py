@@ -85,8 +85,8 @@ def test_a_second_run_compiles_nothing_and_an_edit_is_always_seen(tmp_path):
     # the worst candidate instead of the best, in a function that the loop only reaches through others
     edit(
         package / "policies" / "core" / "linear.py",
-        "score += candidates[a, j] * theta[j]",
-        "score -= candidates[a, j] * theta[j]",
+        "if scores[k] > top:",
+        "if scores[k] < -top:",
     )
     flipped = run()
     assert flipped["misses"] == 1
@@ -96,8 +96,8 @@ def test_a_second_run_compiles_nothing_and_an_edit_is_always_seen(tmp_path):
 
     edit(
         package / "policies" / "core" / "linear.py",
-        "score -= candidates[a, j] * theta[j]",
-        "score += candidates[a, j] * theta[j]",
+        "if scores[k] < -top:",
+        "if scores[k] > top:",
     )
     assert run() == second  # undone: the first run's code is found again
 

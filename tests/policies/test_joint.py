@@ -394,7 +394,7 @@ def test_refuses_bad_settings(name):
         *(("dimension", v) for v in (0, 2.0, None)),
         *(("rounds", v) for v in (0, -1, 1e3, 2**60)),
     ):
-        with pytest.raises(InputError, match=rf"^Expected {option}="):
+        with pytest.raises(InputError, match=rf"^Expected {option}(=| to be given)"):
             made(name, **{option: value})
     with pytest.raises(InputError, match=r"^Expected source="):
         Policy(made(name), seed=None, source=Secure())
@@ -408,7 +408,7 @@ def test_refuses_what_its_variant_cannot_do():
     with pytest.raises(InputError, match=r"^Expected option='release' in"):
         made(WISHART, release="batched")
     for option, value in (("release", "never"), ("noise", "none"), ("batch_size", 0), ("batch_size", 61)):
-        with pytest.raises(InputError, match=rf"^Expected {option}="):
+        with pytest.raises(InputError, match=rf"^Expected {option}(=| to be given)"):
             made(GAUSSIAN, **{"release": "batched", option: value})
 
 

@@ -29,6 +29,14 @@ from adaprivate.policies.noise_aware.outlook import (
 from adaprivate.policies.noise_aware.state import CHANNELS
 from adaprivate.runtime.policy import Policy
 
+
+def alike(one, other):
+    """The same choice; its forecast but for the last digits, which depend on how linear algebra adds."""
+    return dataclasses.replace(one, forecast=other.forecast) == other and math.isclose(
+        one.forecast, other.forecast, rel_tol=1e-12
+    )
+
+
 KINDS = ["noise-aware", "noise-aware-ts", "noise-aware-ucb", "noise-aware-greedy"]
 
 
@@ -482,7 +490,7 @@ def test_nothing_that_is_chosen_depends_on_rewards_or_noise(name, case, channel)
         for offered, reward in zip(OFFERS[case], rewards, strict=True):
             policy.learn(policy.decide(offered), float(reward))
         plans.append(policy.settings.plan.to_bytes())
-        assert policy.settings.choice == made_choice(policy.settings, OFFERS[case])
+        assert alike(policy.settings.choice, made_choice(policy.settings, OFFERS[case]))
     assert plans[0] == plans[1] == plans[2]
     assert plan_from_bytes(plans[0]).choice == dataclasses.asdict(policy.settings.choice)
 
@@ -500,7 +508,7 @@ def test_rounds_that_others_decided_offer_nothing(channel):
     for t, offered in enumerate(OFFERS["fresh"]):
         policy.observe(offered[0], float(t % 2))
     policy.advance()
-    assert policy.settings.choice == made_choice(policy.settings, [row[None] for row in np.eye(3)])
+    assert alike(policy.settings.choice, made_choice(policy.settings, [row[None] for row in np.eye(3)]))
     assert isinstance(policy.settings.choice, Choice)
 
 
@@ -514,7 +522,8 @@ def test_candidates_considered_have_been_seen(case):
         policy.propensities(offered * 0.5)  # which are asked of a copy
     policy.advance()
     asked.advance()
-    assert policy.settings.choice == asked.settings.choice == made_choice(policy.settings, OFFERS[case])
+    assert policy.settings.choice == asked.settings.choice
+    assert alike(policy.settings.choice, made_choice(policy.settings, OFFERS[case]))
 
 
 @pytest.mark.parametrize("batch_size", [400, 550, 999, 1000])
@@ -541,7 +550,7 @@ def test_more_candidates_than_can_be_kept_are_no_obstacle():
     kept = [groups[i][:120] for i in (0, 1, 2, 3, 5, 6, 7, 8)]  # at most 120 of a decision, 480 in all
     settings = policy.settings
     found = choose(seen(kept), settings.outlook, settings.channels, None)
-    assert settings.choice == dataclasses.replace(found, first=max(settings.scouted, found.first))
+    assert alike(settings.choice, dataclasses.replace(found, first=max(settings.scouted, found.first)))
     huge = made(dimension=2, rounds=400)
     for _ in range(15):
         huge.learn(huge.decide(unit(rng.standard_normal((700, 2)))), 1.0)

@@ -326,8 +326,8 @@ class Policy(Kept, Shown):
         """Tell the reward of an open decision, or of its token: within ``reward_range``, or a bool where that is 0 to 1.
 
         ``None`` when there is none to come: the round then counts as ``policy.settings.missing``, and a reward that comes
-        after all is refused as repeated. Nothing is counted or
-        released by telling it: that happens with the next decision, or by :meth:`advance`.
+        after all is refused as repeated. Nothing is counted or released by telling it: that happens with the next decision,
+        or by :meth:`advance`.
         """
         if reward is None:
             value = self._missing
