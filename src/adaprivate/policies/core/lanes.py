@@ -28,7 +28,7 @@ DENSE = 2
 """So many numbers for each dimension must differ from 0 among eight candidates; else to skip zeros is faster."""
 ROWS = 4
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
-_UNDEFINED, _ZERO = ir.Constant(_VECTOR, ir.Undefined), ir.Constant(_VECTOR, [0.0] * LANES)
+_ZERO = ir.Constant(_VECTOR, [0.0] * LANES)
 _FAST = ("contract", "reassoc", "nsz")
 
 
@@ -85,8 +85,8 @@ class _Code:
             self.b.store(part, self.b.bitcast(address, part.type.as_pointer())).align = 8
 
     def everywhere(self, value: Any) -> Any:
-        alone = self.b.insert_element(_UNDEFINED, value, ir.Constant(ir.IntType(32), 0))
-        return self.b.shuffle_vector(alone, _UNDEFINED, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+        alone = self.b.insert_element(_ZERO, value, ir.Constant(ir.IntType(32), 0))
+        return self.b.shuffle_vector(alone, _ZERO, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
 
     def plus(self, total: Any, a: Any, b: Any) -> Any:
         """total + a b"""
@@ -326,7 +326,7 @@ def _columns(context: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: An
         filled = cgutils.alloca_once(builder, code.word)
         builder.store(code.number(0), filled)
         with cgutils.for_range(builder, code.shape(0)[0]) as loop:
-            numbers = _UNDEFINED
+            numbers = _ZERO
             for lane in range(LANES):
                 entry = builder.load(code.at(lane, loop.index))
                 numbers = builder.insert_element(numbers, entry, ir.Constant(ir.IntType(32), lane))

@@ -189,7 +189,7 @@ def highest_of_each(candidates: Any, theta: Floats) -> int:
         four_scores(row(candidates, first), row(candidates, b), row(candidates, c), row(candidates, d), theta, scores)
         for k in range(ROWS):
             if scores[k] > top:
-                best, top = first + k, scores[k]
+                best, top = min(first + k, last), scores[k]
     return best
 
 
