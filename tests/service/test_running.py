@@ -256,6 +256,7 @@ def test_settings_reach_workers_as_they_are():
 
 MAKE = [
     "make",
+    "--no-print-directory",  # within `make test`, too
     "-f",
     str(ROOT / "Makefile"),
     "serve",
