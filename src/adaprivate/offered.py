@@ -56,7 +56,7 @@ def _count_rows(candidates: Floats) -> int:
 
 
 def _own_row(candidates: Floats, a: int) -> Any:
-    return candidates[a]
+    return candidates[np.uint64(a)]
 
 
 def _copy_row(candidates: Floats, a: int, table: Floats, place: int) -> None:
@@ -81,7 +81,7 @@ def _count_places(candidates: Offered) -> int:
 
 @reading.of(Offered)
 def _row_of_table(candidates: Offered, a: int) -> Any:
-    return candidates.table[candidates.places[a]]
+    return candidates.table[np.uint64(candidates.places[np.uint64(a)])]
 
 
 @offering.of(Offered)

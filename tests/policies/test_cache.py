@@ -85,8 +85,8 @@ def test_a_second_run_compiles_nothing_and_an_edit_is_always_seen(tmp_path):
     # the last candidate instead of the best, in a function that the loop only reaches through others
     edit(
         package / "policies" / "core" / "linear.py",
-        "best, top = min(first + k, last), scores[k]",
-        "best, top = min(first + k, last), -np.inf",
+        "return int(the_best(best))",
+        "return last",
     )
     flipped = run()
     assert flipped["misses"] == 1
@@ -96,8 +96,8 @@ def test_a_second_run_compiles_nothing_and_an_edit_is_always_seen(tmp_path):
 
     edit(
         package / "policies" / "core" / "linear.py",
-        "best, top = min(first + k, last), -np.inf",
-        "best, top = min(first + k, last), scores[k]",
+        "return last",
+        "return int(the_best(best))",
     )
     assert run() == second  # undone: the first run's code is found again
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from adaprivate.compiled import entry
+from adaprivate.compiled import entry, streams
 from adaprivate.policies.core import linear
 from adaprivate.policies.core.lanes import LARGEST, drawn_in, times, times_turned
 
@@ -20,6 +20,16 @@ def _products(root, vector, straight, turned, phi, gain):
 @entry
 def _turned(root, vector, out):
     linear.rotate(root, vector, out)
+
+
+@entry
+def _absorbed(root, w, phi, features):
+    return linear.absorb(root, w, phi, features)
+
+
+@entry
+def _sampled(root, w, z, theta, rng):
+    linear.sample_parameter(root, w, 0.5, z, theta, rng)
 
 
 @entry
@@ -66,6 +76,42 @@ def test_an_intercept_follows_the_features(size):
     np.testing.assert_allclose(out, root.T @ np.append(vector, 1.0), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_a_row_more(size):
+    """Against A + x x', whether the root fits in registers or not."""
+    rng = np.random.default_rng(size)
+    for extra in (0, 1):  # an intercept
+        (root, beside), (w, first), (phi, second) = (
+            guarded(size + extra, size + extra),
+            guarded(size + extra),
+            guarded(size + extra),
+        )
+        root[...] = np.eye(size + extra) + 0.2 * rng.standard_normal(root.shape)
+        w[:] = rng.standard_normal(len(w))
+        features = rng.standard_normal(size)
+        x = np.append(features, np.ones(extra))
+        before, turned, statistic = np.linalg.inv(root @ root.T), root.T @ x, np.linalg.solve(root.T, w)
+        shrink = _absorbed(root, w, phi, features)
+        assert shrink == pytest.approx(1 / np.sqrt(1 + turned @ turned), rel=1e-12)
+        np.testing.assert_allclose(phi, turned, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(np.linalg.inv(root @ root.T), before + np.outer(x, x), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(w, root.T @ statistic, rtol=1e-9, atol=1e-9)
+        assert all((numbers == 7.0).all() for pair in (beside, first, second) for numbers in pair)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_sample(size):
+    """theta = S (w + width z), of which as many entries are asked for as theta has."""
+    rng = np.random.default_rng(size)
+    root, w = rng.standard_normal((size, size)), rng.standard_normal(size)
+    for count in {size, max(1, size - 1)}:
+        (z, first), (theta, second) = guarded(size), guarded(count)
+        _sampled(root, w, z, theta, streams(size, 0))
+        np.testing.assert_allclose(theta, (root @ z)[:count], rtol=0, atol=1e-12)
+        assert not np.allclose(z, w)
+        assert all((numbers == 7.0).all() for pair in (first, second) for numbers in pair)
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 8, 9, 16, 21])
 @pytest.mark.parametrize("size", [1, 2, 5, 8, 20, 31])
 def test_the_best_of_any_number(size, count):
@@ -96,7 +142,14 @@ def test_the_first_among_equals():
     assert _optimistic(root, w, 1.0, np.zeros(20), same) == 3
     assert _hopeful(root, w, 1.0, np.zeros(20), same) == 3
     assert _highest(same, np.ones(20)) in (3, 11)
-    assert _highest(np.ones((9, 4)), np.ones(4)) == 0
+    for count in (1, 2, 9, 10, 11, 12):
+        assert _highest(np.ones((count, 4)), np.ones(4)) == 0
+    late = np.zeros((11, 4))
+    late[[6, 9, 10]] = 1.0  # of another lane each, and the last one, which fills up the four
+    assert _highest(late, np.ones(4)) == 6
+    late[6] = 0.0
+    assert _highest(late, np.ones(4)) == 9
+    assert _highest(-1.0 - late, np.ones(4)) == 0
 
 
 def test_beyond_the_largest_dimension_candidates_are_looked_at_one_by_one():

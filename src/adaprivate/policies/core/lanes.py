@@ -30,6 +30,9 @@ ROWS = 4
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 _ZERO = ir.Constant(_VECTOR, [0.0] * LANES)
 _FAST = ("contract", "reassoc", "nsz")
+_NUMBERS = _VECTOR.as_pointer()
+_POINTER = "p0" if str(_NUMBERS) == "ptr" else "p0v8f64"
+"""Older compilers' names of instructions say what an address holds."""
 
 
 def _plain(*kinds: Any) -> bool:
@@ -83,6 +86,33 @@ class _Code:
         else:
             part = value if width == value.type.count else self.chosen(value, value, *range(width))
             self.b.store(part, self.b.bitcast(address, part.type.as_pointer())).align = 8
+
+    def within(self, size: Any) -> Any:
+        """Which of eight lanes are among the first so many."""
+        lanes = ir.VectorType(self.word, LANES)
+        none = ir.Constant(lanes, [0] * LANES)
+        alone = self.b.insert_element(none, size, ir.Constant(ir.IntType(32), 0))
+        size = self.b.shuffle_vector(alone, none, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+        return self.b.icmp_signed("<", ir.Constant(lanes, list(range(LANES))), size)
+
+    def some(self, address: Any, mask: Any) -> Any:
+        """The numbers of these lanes from there on, and zeros."""
+        kind = ir.FunctionType(_VECTOR, [_NUMBERS, ir.IntType(32), mask.type, _VECTOR])
+        load = cgutils.get_or_insert_function(self.b.module, kind, f"llvm.masked.load.v8f64.{_POINTER}")
+        return self.b.call(load, [self.b.bitcast(address, _NUMBERS), ir.Constant(ir.IntType(32), 8), mask, _ZERO])
+
+    def keep_some(self, value: Any, address: Any, mask: Any) -> None:
+        """Store the numbers of these lanes."""
+        kind = ir.FunctionType(ir.VoidType(), [_VECTOR, _NUMBERS, ir.IntType(32), mask.type])
+        store = cgutils.get_or_insert_function(self.b.module, kind, f"llvm.masked.store.v8f64.{_POINTER}")
+        self.b.call(store, [value, self.b.bitcast(address, _NUMBERS), ir.Constant(ir.IntType(32), 8), mask])
+
+    def times(self, a: Any, b: Any) -> Any:
+        return self.b.fmul(a, b, flags=_FAST)
+
+    def lane(self, vector: Any, k: int) -> Any:
+        """One lane, everywhere."""
+        return self.chosen(vector, vector, *[k] * LANES)
 
     def everywhere(self, value: Any) -> Any:
         alone = self.b.insert_element(_ZERO, value, ir.Constant(ir.IntType(32), 0))
@@ -267,11 +297,163 @@ def four_scores(context: Any, a: Any, b: Any, c: Any, d: Any, theta: Any, out: A
             for k in range(ROWS):
                 code.add(code.sums[k], code.lanes(code.at(k, place), width), v)
 
-        code.eights(size, columns)
+        with builder.if_else(builder.icmp_signed("<=", size, code.number(LANES))) as (small, large):
+            with small:
+                mask, start = code.within(size), code.number(0)
+                v = code.some(code.at(4, start), mask)
+                for k in range(ROWS):
+                    builder.store(code.times(code.some(code.at(k, start), mask), v), code.sums[k])
+            with large:
+                code.eights(size, columns)
         code.keep(code.totals([builder.load(cell) for cell in code.sums[:ROWS]]), code.at(5, code.number(0)), ROWS)
         return code.nothing
 
     return (types.void(a, b, c, d, theta, out), generate) if _plain(a, b, c, d, theta, out) else None
+
+
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+def absorb_small(context: Any, root: Any, w: Any, phi: Any, features: Any) -> Any:
+    """:func:`~adaprivate.policies.core.linear.absorb` where the root has at most eight rows: all in registers."""
+    del context
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        code = _Code(context, builder, signature, arguments)
+        size, count = code.shape(1)[0], code.shape(3)[0]
+        mask, nobody, start = (
+            code.within(size),
+            ir.Constant(ir.VectorType(ir.IntType(1), LANES), [0] * LANES),
+            code.number(0),
+        )
+        there = [builder.icmp_signed("<", code.number(k), size) for k in range(LANES)]
+        masks = [builder.select(one, mask, nobody) for one in there]
+        places = [code.at(0, builder.mul(code.number(k), size)) for k in range(LANES)]
+        rows = [code.some(place, one) for place, one in zip(places, masks, strict=True)]
+        x = code.some(code.at(3, start), code.within(count))
+        ones = ir.Constant(_VECTOR, [1.0] * LANES)
+        x = builder.select(builder.xor(mask, builder.and_(mask, code.within(count))), ones, x)
+        parts = [code.times(row, code.lane(x, k)) for k, row in enumerate(rows)]
+        while len(parts) > 1:
+            parts = [builder.fadd(a, b, flags=_FAST) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        turned = parts[0]
+        known = code.some(code.at(1, start), mask)
+        sums = code.totals([code.times(turned, turned), code.times(turned, known)])
+        grown = builder.fadd(
+            ir.Constant(ir.DoubleType(), 1.0), builder.extract_element(sums, ir.Constant(ir.IntType(32), 0))
+        )
+        number = ir.DoubleType()
+        root_of = cgutils.get_or_insert_function(builder.module, ir.FunctionType(number, [number]), "llvm.sqrt.f64")
+        stretch = builder.call(root_of, [grown])
+        gain = builder.fdiv(ir.Constant(number, -1.0), builder.fadd(grown, stretch))
+        scaled = code.times(turned, code.everywhere(gain))
+        for first in (0, ROWS):
+            totals = code.totals([code.times(row, turned) for row in rows[first : first + ROWS]])
+            for k in range(ROWS):
+                pull = code.chosen(totals, totals, *[k] * LANES)
+                code.keep_some(code.plus(rows[first + k], pull, scaled), places[first + k], masks[first + k])
+        along = code.chosen(sums, sums, *[1] * LANES)
+        code.keep_some(code.plus(known, along, scaled), code.at(1, start), mask)
+        code.keep_some(turned, code.at(2, start), mask)
+        return builder.fdiv(ir.Constant(number, 1.0), stretch)
+
+    return (types.float64(root, w, phi, features), generate) if _plain(root, w, phi, features) else None
+
+
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+def times_small(context: Any, root: Any, vector: Any, out: Any) -> Any:
+    """:func:`times` where the root has at most eight rows: all in registers."""
+    del context
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        code = _Code(context, builder, signature, arguments)
+        size, count, start = code.shape(1)[0], code.shape(2)[0], code.number(0)
+        mask, nobody = code.within(size), ir.Constant(ir.VectorType(ir.IntType(1), LANES), [0] * LANES)
+        there = [builder.icmp_signed("<", code.number(k), count) for k in range(LANES)]
+        masks = [builder.select(one, mask, nobody) for one in there]
+        v = code.some(code.at(1, start), mask)
+        rows = [code.times(v, code.some(code.at(0, builder.mul(code.number(k), size)), masks[k])) for k in range(LANES)]
+        low, high = code.totals(rows[:ROWS]), code.totals(rows[ROWS:])
+        code.keep_some(code.chosen(low, high, *range(LANES)), code.at(2, start), code.within(count))
+        return code.nothing
+
+    return (types.void(root, vector, out), generate) if _plain(root, vector, out) else None
+
+
+class _Best:
+    """Of each of four lanes the largest score so far, and where it was first: kept on the stack."""
+
+    def __init__(self, code: _Code, scores: int) -> None:
+        self.code = code
+        self.word = ir.VectorType(code.word, ROWS)
+        self.scores, self.places = code.at(scores, code.number(0)), code.at(scores, code.number(ROWS))
+
+    def read(self) -> tuple[Any, Any]:
+        b, four = self.code.b, ir.VectorType(ir.DoubleType(), ROWS)
+        found = [b.load(b.bitcast(at, kind.as_pointer())) for at, kind in ((self.scores, four), (self.places, self.word))]
+        return found[0], found[1]
+
+    def write(self, scores: Any, places: Any) -> None:
+        b = self.code.b
+        for value, at in ((scores, self.scores), (places, self.places)):
+            b.store(value, b.bitcast(at, value.type.as_pointer()))
+
+
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+def no_best(context: Any, best: Any) -> Any:
+    """Begin :func:`keep_best` in this room for twice as many numbers as there are lanes."""
+    del context
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        code = _Code(context, builder, signature, arguments)
+        kept = _Best(code, 0)
+        lowest = ir.Constant(ir.VectorType(ir.DoubleType(), ROWS), [float("-inf")] * ROWS)
+        kept.write(lowest, ir.Constant(kept.word, [0] * ROWS))
+        return code.nothing
+
+    return types.void(best), generate
+
+
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+def keep_best(context: Any, scores: Any, first: Any, best: Any) -> Any:
+    """Keep those of four scores that are the highest of their lane; ``first``: the place of the first score."""
+    del context
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        code = _Code(context, builder, signature, arguments)
+        kept = _Best(code, 2)
+        new = builder.load(builder.bitcast(code.at(0, code.number(0)), ir.VectorType(ir.DoubleType(), ROWS).as_pointer()))
+        old, where = kept.read()
+        alone = builder.insert_element(ir.Constant(kept.word, [0] * ROWS), arguments[1], ir.Constant(ir.IntType(32), 0))
+        spread = builder.shuffle_vector(alone, alone, ir.Constant(ir.VectorType(ir.IntType(32), ROWS), [0] * ROWS))
+        here = builder.add(spread, ir.Constant(kept.word, list(range(ROWS))))
+        higher = builder.fcmp_ordered(">", new, old)
+        kept.write(builder.select(higher, new, old), builder.select(higher, here, where))
+        return code.nothing
+
+    return types.void(scores, types.intp, best), generate
+
+
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+def the_best(context: Any, best: Any) -> Any:
+    """Where the highest score of all was first."""
+    del context
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        code = _Code(context, builder, signature, arguments)
+        scores, places = _Best(code, 0).read()
+        pairs = [
+            [builder.extract_element(vector, ir.Constant(ir.IntType(32), k)) for vector in (scores, places)]
+            for k in range(ROWS)
+        ]
+        while len(pairs) > 1:
+            left = []
+            for (x, i), (y, j) in zip(pairs[::2], pairs[1::2], strict=True):
+                sooner = builder.and_(builder.fcmp_ordered("==", x, y), builder.icmp_signed("<", j, i))
+                take = builder.or_(builder.fcmp_ordered(">", y, x), sooner)
+                left.append([builder.select(take, y, x), builder.select(take, j, i)])
+            pairs = left
+        return pairs[0][1]
+
+    return types.intp(best), generate
 
 
 @numba.extending.intrinsic  # type: ignore[untyped-decorator]

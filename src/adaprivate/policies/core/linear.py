@@ -20,11 +20,16 @@ from adaprivate.policies.core.lanes import (
     LANES,
     ROOM,
     ROWS,
+    absorb_small,
     drawn_in,
     four_scores,
+    keep_best,
+    no_best,
     rotated,
     side_by_side,
+    the_best,
     times,
+    times_small,
     times_turned,
 )
 from adaprivate.policies.core.propensities import Propensities, certain, gaussian_best, propensities_of
@@ -141,6 +146,8 @@ def widen(root: Floats, phi: Floats, features: Floats) -> float:
 @kernel
 def absorb(root: Floats, w: Floats, phi: Floats, features: Floats) -> float:
     """Add x x' to A and keep w = S' b; returns 1 / sqrt(1 + x' A^-1 x) and leaves S' x, before the change, in ``phi``."""
+    if w.shape[0] <= LANES:
+        return float(absorb_small(root, w, phi, features))
     grown = widen(root, phi, features)
     along = 1.0 / (grown + math.sqrt(grown)) * dot(phi, w)
     for j in range(w.shape[0]):
@@ -161,7 +168,10 @@ def sample_parameter(root: Floats, w: Floats, width: float, z: Floats, theta: Fl
     normals(rng, 0, z)
     for j in range(w.shape[0]):
         z[j] = w[j] + width * z[j]
-    times(root, z, theta)
+    if w.shape[0] <= LANES:
+        times_small(root, z, theta)
+    else:
+        times(root, z, theta)
 
 
 def highest(candidates: Floats | Offered, theta: Floats) -> int:
@@ -182,15 +192,13 @@ def most_hopeful(root: Floats, theta: Floats, width: float, phi: Floats, candida
 @kernel
 def highest_of_each(candidates: Any, theta: Floats) -> int:
     """As :func:`highest`, one after the other."""
-    best, top = 0, -np.inf
-    scores, last = on_stack(ROWS), how_many(candidates) - 1
+    scores, best, last = on_stack(ROWS), on_stack(LANES), how_many(candidates) - 1
+    no_best(best)
     for first in range(0, last + 1, ROWS):
         b, c, d = min(first + 1, last), min(first + 2, last), min(first + 3, last)
         four_scores(row(candidates, first), row(candidates, b), row(candidates, c), row(candidates, d), theta, scores)
-        for k in range(ROWS):
-            if scores[k] > top:
-                best, top = min(first + k, last), scores[k]
-    return best
+        keep_best(scores, first, best)
+    return int(the_best(best))
 
 
 @kernel
