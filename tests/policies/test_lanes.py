@@ -6,6 +6,7 @@ import pytest
 from adaprivate.compiled import entry, streams
 from adaprivate.policies.core import linear
 from adaprivate.policies.core.lanes import LARGEST, drawn_in, times, times_turned
+from adaprivate.policies.noise_aware.posterior import foresee
 
 SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 20, 31]
 
@@ -25,6 +26,11 @@ def _turned(root, vector, out):
 @entry
 def _absorbed(root, w, phi, features):
     return linear.absorb(root, w, phi, features)
+
+
+@entry
+def _foreseen(root, w, phi, event, strength):
+    foresee(root, w, phi, event, strength)
 
 
 @entry
@@ -97,6 +103,20 @@ def test_a_row_more(size):
         np.testing.assert_allclose(np.linalg.inv(root @ root.T), before + np.outer(x, x), rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(w, root.T @ statistic, rtol=1e-9, atol=1e-9)
         assert all((numbers == 7.0).all() for pair in (beside, first, second) for numbers in pair)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_an_event_foreseen(size):
+    """A + strength x x', and the mean stays."""
+    rng = np.random.default_rng(size)
+    (root, beside), (w, first), phi = guarded(size, size), guarded(size), np.zeros(size)
+    root[...] = np.eye(size) + 0.2 * rng.standard_normal(root.shape)
+    w[:], x = rng.standard_normal((2, size))
+    before, mean = np.linalg.inv(root @ root.T), root @ w
+    _foreseen(root, w, phi, x, 3.0)
+    np.testing.assert_allclose(np.linalg.inv(root @ root.T), before + 3.0 * np.outer(x, x), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(root @ w, mean, rtol=1e-9, atol=1e-9)
+    assert all((numbers == 7.0).all() for pair in (beside, first) for numbers in pair)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -312,50 +312,49 @@ def four_scores(context: Any, a: Any, b: Any, c: Any, d: Any, theta: Any, out: A
 
 
 @numba.extending.intrinsic  # type: ignore[untyped-decorator]
-def absorb_small(context: Any, root: Any, w: Any, phi: Any, features: Any) -> Any:
-    """:func:`~adaprivate.policies.core.linear.absorb` where the root has at most eight rows: all in registers."""
+def small_row(context: Any, root: Any, w: Any, phi: Any, features: Any, strength: Any, mean_stays: Any) -> Any:
+    """Add strength x x' to A = (S S')^-1 where S, the root, has at most eight rows: all in registers.
+
+    Leaves S' x, before the change, in ``phi``; w is changed so that the statistic S^-1' w stays, or the mean S w does.
+    Returns 1 / sqrt(1 + strength x' A^-1 x).
+    """
     del context
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         code = _Code(context, builder, signature, arguments)
-        size, count = code.shape(1)[0], code.shape(3)[0]
-        mask, nobody, start = (
-            code.within(size),
-            ir.Constant(ir.VectorType(ir.IntType(1), LANES), [0] * LANES),
-            code.number(0),
-        )
-        there = [builder.icmp_signed("<", code.number(k), size) for k in range(LANES)]
-        masks = [builder.select(one, mask, nobody) for one in there]
+        size, count, start = code.shape(1)[0], code.shape(3)[0], code.number(0)
+        strength, mean_stays = arguments[4], arguments[5]
+        mask, given, none = code.within(size), code.within(count), code.within(start)
+        masks = [builder.select(builder.icmp_signed("<", code.number(k), size), mask, none) for k in range(LANES)]
         places = [code.at(0, builder.mul(code.number(k), size)) for k in range(LANES)]
         rows = [code.some(place, one) for place, one in zip(places, masks, strict=True)]
-        x = code.some(code.at(3, start), code.within(count))
         ones = ir.Constant(_VECTOR, [1.0] * LANES)
-        x = builder.select(builder.xor(mask, builder.and_(mask, code.within(count))), ones, x)
+        x = builder.select(builder.xor(mask, builder.and_(mask, given)), ones, code.some(code.at(3, start), given))
         parts = [code.times(row, code.lane(x, k)) for k, row in enumerate(rows)]
         while len(parts) > 1:
             parts = [builder.fadd(a, b, flags=_FAST) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-        turned = parts[0]
-        known = code.some(code.at(1, start), mask)
+        turned, known = parts[0], code.some(code.at(1, start), mask)
+        number, one = ir.DoubleType(), ir.Constant(ir.DoubleType(), 1.0)
         sums = code.totals([code.times(turned, turned), code.times(turned, known)])
-        grown = builder.fadd(
-            ir.Constant(ir.DoubleType(), 1.0), builder.extract_element(sums, ir.Constant(ir.IntType(32), 0))
-        )
-        number = ir.DoubleType()
+        square, along = (builder.extract_element(sums, ir.Constant(ir.IntType(32), k)) for k in range(2))
+        grown = builder.fadd(one, code.times(strength, square))
         root_of = cgutils.get_or_insert_function(builder.module, ir.FunctionType(number, [number]), "llvm.sqrt.f64")
         stretch = builder.call(root_of, [grown])
-        gain = builder.fdiv(ir.Constant(number, -1.0), builder.fadd(grown, stretch))
-        scaled = code.times(turned, code.everywhere(gain))
+        gain = builder.fdiv(strength, builder.fadd(grown, stretch))
+        less, more = builder.fneg(gain), builder.fdiv(gain, builder.fsub(one, code.times(gain, square)))
+        scaled = code.times(turned, code.everywhere(less))
         for first in (0, ROWS):
             totals = code.totals([code.times(row, turned) for row in rows[first : first + ROWS]])
             for k in range(ROWS):
                 pull = code.chosen(totals, totals, *[k] * LANES)
                 code.keep_some(code.plus(rows[first + k], pull, scaled), places[first + k], masks[first + k])
-        along = code.chosen(sums, sums, *[1] * LANES)
-        code.keep_some(code.plus(known, along, scaled), code.at(1, start), mask)
+        step = code.everywhere(code.times(along, builder.select(mean_stays, more, less)))
+        code.keep_some(code.plus(known, step, turned), code.at(1, start), mask)
         code.keep_some(turned, code.at(2, start), mask)
-        return builder.fdiv(ir.Constant(number, 1.0), stretch)
+        return builder.fdiv(one, stretch)
 
-    return (types.float64(root, w, phi, features), generate) if _plain(root, w, phi, features) else None
+    fits = _plain(root, w, phi, features) and isinstance(mean_stays, types.Boolean | types.BooleanLiteral)
+    return (types.float64(root, w, phi, features, types.float64, types.boolean), generate) if fits else None
 
 
 @numba.extending.intrinsic  # type: ignore[untyped-decorator]
@@ -366,9 +365,8 @@ def times_small(context: Any, root: Any, vector: Any, out: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         code = _Code(context, builder, signature, arguments)
         size, count, start = code.shape(1)[0], code.shape(2)[0], code.number(0)
-        mask, nobody = code.within(size), ir.Constant(ir.VectorType(ir.IntType(1), LANES), [0] * LANES)
-        there = [builder.icmp_signed("<", code.number(k), count) for k in range(LANES)]
-        masks = [builder.select(one, mask, nobody) for one in there]
+        mask, none = code.within(size), code.within(start)
+        masks = [builder.select(builder.icmp_signed("<", code.number(k), count), mask, none) for k in range(LANES)]
         v = code.some(code.at(1, start), mask)
         rows = [code.times(v, code.some(code.at(0, builder.mul(code.number(k), size)), masks[k])) for k in range(LANES)]
         low, high = code.totals(rows[:ROWS]), code.totals(rows[ROWS:])

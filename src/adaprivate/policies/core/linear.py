@@ -20,13 +20,13 @@ from adaprivate.policies.core.lanes import (
     LANES,
     ROOM,
     ROWS,
-    absorb_small,
     drawn_in,
     four_scores,
     keep_best,
     no_best,
     rotated,
     side_by_side,
+    small_row,
     the_best,
     times,
     times_small,
@@ -147,7 +147,7 @@ def widen(root: Floats, phi: Floats, features: Floats) -> float:
 def absorb(root: Floats, w: Floats, phi: Floats, features: Floats) -> float:
     """Add x x' to A and keep w = S' b; returns 1 / sqrt(1 + x' A^-1 x) and leaves S' x, before the change, in ``phi``."""
     if w.shape[0] <= LANES:
-        return float(absorb_small(root, w, phi, features))
+        return float(small_row(root, w, phi, features, 1.0, False))
     grown = widen(root, phi, features)
     along = 1.0 / (grown + math.sqrt(grown)) * dot(phi, w)
     for j in range(w.shape[0]):

@@ -18,6 +18,7 @@ import numpy as np
 
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import kernel, routine
+from adaprivate.policies.core.lanes import LANES, small_row
 from adaprivate.policies.core.linear import dot, narrow, rotate
 
 
@@ -292,6 +293,9 @@ def tell(root: Floats, w: Floats, mean: Floats, phi: Floats, event: Floats, stre
 @kernel
 def foresee(root: Floats, w: Floats, phi: Floats, event: Floats, strength: float) -> None:
     """Shrink the covariance that choices explore by as this event's reward will, once released; the mean stays."""
+    if w.shape[0] <= LANES:
+        small_row(root, w, phi, event, strength, True)
+        return
     rotate(root, event, phi)
     square, along = dot(phi, phi), dot(phi, w)
     grown = 1.0 + strength * square
