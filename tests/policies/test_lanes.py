@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from adaprivate.compiled import entry, streams
+from adaprivate.compiled import entry, normals, streams
 from adaprivate.policies.core import linear
 from adaprivate.policies.core.lanes import LARGEST, drawn_in, times, times_turned
 from adaprivate.policies.noise_aware.posterior import foresee
@@ -31,6 +31,11 @@ def _absorbed(root, w, phi, features):
 @entry
 def _foreseen(root, w, phi, event, strength):
     foresee(root, w, phi, event, strength)
+
+
+@entry
+def _drawn(z, rng):
+    normals(rng, 0, z)
 
 
 @entry
@@ -121,14 +126,14 @@ def test_an_event_foreseen(size):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_sample(size):
-    """theta = S (w + width z), of which as many entries are asked for as theta has."""
+    """theta = S (w + z / 2), z standard normal, of which as many entries are asked for as theta has."""
     rng = np.random.default_rng(size)
     root, w = rng.standard_normal((size, size)), rng.standard_normal(size)
     for count in {size, max(1, size - 1)}:
         (z, first), (theta, second) = guarded(size), guarded(count)
         _sampled(root, w, z, theta, streams(size, 0))
-        np.testing.assert_allclose(theta, (root @ z)[:count], rtol=0, atol=1e-12)
-        assert not np.allclose(z, w)
+        _drawn(drawn := np.zeros(size), streams(size, 0))
+        np.testing.assert_allclose(theta, (root @ (w + 0.5 * drawn))[:count], rtol=0, atol=1e-12)
         assert all((numbers == 7.0).all() for pair in (first, second) for numbers in pair)
 
 

@@ -358,22 +358,22 @@ def small_row(context: Any, root: Any, w: Any, phi: Any, features: Any, strength
 
 
 @numba.extending.intrinsic  # type: ignore[untyped-decorator]
-def times_small(context: Any, root: Any, vector: Any, out: Any) -> Any:
-    """:func:`times` where the root has at most eight rows: all in registers."""
+def small_sample(context: Any, root: Any, w: Any, width: Any, z: Any, out: Any) -> Any:
+    """out = S (w + width z), as many entries as out has, where the root S has at most eight rows: all in registers."""
     del context
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         code = _Code(context, builder, signature, arguments)
-        size, count, start = code.shape(1)[0], code.shape(2)[0], code.number(0)
+        size, count, start = code.shape(1)[0], code.shape(4)[0], code.number(0)
         mask, none = code.within(size), code.within(start)
         masks = [builder.select(builder.icmp_signed("<", code.number(k), count), mask, none) for k in range(LANES)]
-        v = code.some(code.at(1, start), mask)
+        v = code.plus(code.some(code.at(1, start), mask), code.everywhere(arguments[2]), code.some(code.at(3, start), mask))
         rows = [code.times(v, code.some(code.at(0, builder.mul(code.number(k), size)), masks[k])) for k in range(LANES)]
         low, high = code.totals(rows[:ROWS]), code.totals(rows[ROWS:])
-        code.keep_some(code.chosen(low, high, *range(LANES)), code.at(2, start), code.within(count))
+        code.keep_some(code.chosen(low, high, *range(LANES)), code.at(4, start), code.within(count))
         return code.nothing
 
-    return (types.void(root, vector, out), generate) if _plain(root, vector, out) else None
+    return (types.void(root, w, types.float64, z, out), generate) if _plain(root, w, z, out) else None
 
 
 class _Best:

@@ -27,9 +27,9 @@ from adaprivate.policies.core.lanes import (
     rotated,
     side_by_side,
     small_row,
+    small_sample,
     the_best,
     times,
-    times_small,
     times_turned,
 )
 from adaprivate.policies.core.propensities import Propensities, certain, gaussian_best, propensities_of
@@ -166,12 +166,12 @@ def credit(w: Floats, phi: Floats, weight: float) -> None:
 def sample_parameter(root: Floats, w: Floats, width: float, z: Floats, theta: Floats, rng: Streams) -> None:
     """theta ~ N(S w, width^2 S S'), as many entries as theta has; ``z`` is scratch."""
     normals(rng, 0, z)
+    if w.shape[0] <= LANES:
+        small_sample(root, w, width, z, theta)
+        return
     for j in range(w.shape[0]):
         z[j] = w[j] + width * z[j]
-    if w.shape[0] <= LANES:
-        times_small(root, z, theta)
-    else:
-        times(root, z, theta)
+    times(root, z, theta)
 
 
 def highest(candidates: Floats | Offered, theta: Floats) -> int:
