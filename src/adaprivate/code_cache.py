@@ -258,7 +258,7 @@ class _Contents:
     def _met(self, state: Any) -> bool:
         if isinstance(state, tuple):
             return all(self._met(part) for part in state)
-        return not isinstance(state, type) or any(issubclass(kind, state) for kind in self._kinds)
+        return not isinstance(state, type) or state is object or any(issubclass(kind, state) for kind in self._kinds)
 
     def _text(self, value: Any, reader: Any, names: Iterable[str] = ()) -> str:
         """What stands for this value in the text. ``reader`` is the function that uses it, with these ``names``."""

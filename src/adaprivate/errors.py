@@ -13,3 +13,11 @@ class ClippedWarning(UserWarning):
 
 class InputError(ValueError):
     """An argument does not meet its stated condition."""
+
+
+class NotEnteredError(InputError):
+    """An event did not enter the sum ``by``, which is as it was: nothing but that sum can say so."""
+
+    def __init__(self, text: str, by: object) -> None:
+        super().__init__(text)
+        self.by = by

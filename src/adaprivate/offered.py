@@ -36,7 +36,7 @@ def how_many(candidates: Any) -> int:
     raise TypeError(f"{type(candidates).__name__} holds no candidates")
 
 
-def row(candidates: Any, a: int) -> Floats:
+def row(candidates: Any, a: Any) -> Floats:
     """The features of candidate ``a``: to be read, not changed."""
     raise TypeError(f"{type(candidates).__name__} holds no candidates")
 
@@ -56,7 +56,7 @@ def _count_rows(candidates: Floats) -> int:
 
 
 def _own_row(candidates: Floats, a: int) -> Any:
-    return candidates[np.uint64(a)]
+    return candidates[a]
 
 
 def _copy_row(candidates: Floats, a: int, table: Floats, place: int) -> None:
@@ -81,7 +81,7 @@ def _count_places(candidates: Offered) -> int:
 
 @reading.of(Offered)
 def _row_of_table(candidates: Offered, a: int) -> Any:
-    return candidates.table[np.uint64(candidates.places[np.uint64(a)])]
+    return candidates.table[candidates.places[a]]
 
 
 @offering.of(Offered)

@@ -17,6 +17,7 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Array, Floats, Integers
 from adaprivate.compiled import Record, record, routine
+from adaprivate.errors import NotEnteredError
 from adaprivate.grid import AS_IS, DIRECTED, DIRECTED_WHOLE, EVENT_BITS, LARGEST, REWARD_BITS
 from adaprivate.held import Held, taken
 
@@ -222,12 +223,17 @@ class WholeSum:
             self._refuse(outcome, rows[entered], float(rewards[entered]))
 
     def _refuse(self, outcome: int, features: Floats, reward: float) -> None:
-        if outcome == _NO_REWARD:
-            check.reward(reward)
-        if outcome == _NOT_FINITE:
-            check.floats("features", features, features.shape)
-            raise check.InputError("Expected features to be finite where the noise is round.")
-        raise check.InputError(f"Expected a sum of at most 2^{62 - EVENT_BITS} events: more may not fit exact noise.")
+        """Say why an event did not enter: called where that is known, and nowhere else."""
+        text = f"Expected a sum of at most 2^{62 - EVENT_BITS} events: more may not fit exact noise."
+        try:
+            if outcome == _NO_REWARD:
+                check.reward(reward)
+            if outcome == _NOT_FINITE:
+                text = "Expected features to be finite where the noise is round."
+                check.floats("features", features, features.shape)
+        except check.InputError as error:
+            text = str(error)
+        raise NotEnteredError(text, self)
 
     def copy(self) -> Self:
         """One with the same contents that shares nothing with this one."""

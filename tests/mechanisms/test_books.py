@@ -11,12 +11,15 @@ import pytest
 
 from adaprivate import mechanisms, policies, privacy
 from adaprivate.check import InputError
+from adaprivate.errors import NotEnteredError
+from adaprivate.grid import LARGEST
 from adaprivate.mechanisms import EventSum, Secure, Simulated, noise
 from adaprivate.mechanisms.channels import ChannelPlan
 from adaprivate.mechanisms.contributions import Contribution
 from adaprivate.mechanisms.noise import COEFFICIENT_BITS, NOISE_BITS
 from adaprivate.mechanisms.plan import BatchPlan, Epoch, SamplingPlan, plan_from_bytes
 from adaprivate.mechanisms.units import Event, Unit
+from adaprivate.whole import WholeSum
 
 D = 3
 STRATEGIES = ["independent", "tree", "honaker", "sqrt", "banded", "blt", "optimal"]
@@ -127,6 +130,45 @@ def test_a_bad_event_is_refused_and_its_round_waits(source, change, message):
         book.add(events(1)[0]._replace(**change))
     assert book.to_bytes() == before
     book.add(events(1)[0])
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["one", "many"])
+def test_only_the_book_s_own_sum_can_say_that_an_event_did_not_enter(monkeypatch, many):
+    """Its round waits then; where another sum refuses something, in what interrupts, it is counted."""
+    book, other = made().book(Secure()), made().book(Secure())
+    rows, rewards = np.eye(D)[:1], np.ones(1)
+
+    def enter():
+        if many:
+            book.add_many(rows, rewards)
+        else:
+            book.add_next(rows[0], 1.0)
+
+    whole = book._collector._whole
+    whole._sums.scalars["reached"] = LARGEST
+    with pytest.raises(NotEnteredError, match="more may not fit"):
+        enter()
+    assert book.round == 0
+    with pytest.raises(NotEnteredError, match="more may not fit"):
+        book.add(events(1)[0])
+    assert book.round == 0
+    assert not whole.values().any()
+    whole._sums.scalars["reached"] = 0
+
+    other._collector._whole._sums.scalars["reached"] = LARGEST
+    method = "enter_rows" if many else "enter"
+    original = getattr(WholeSum, method)
+
+    def interrupted(self, *arguments):
+        original(self, *arguments)
+        if self is whole:
+            other.add(events(1)[0])
+
+    monkeypatch.setattr(WholeSum, method, interrupted)
+    with pytest.raises(NotEnteredError):
+        enter()
+    assert (book.round, other.round) == (1, 0)
+    assert whole.values().any()
 
 
 @pytest.mark.parametrize("source", [Simulated(0), Secure()], ids=["simulated", "exact"])

@@ -13,6 +13,7 @@ from adaprivate.mechanisms.noise import NOISE_BITS
 from adaprivate.mechanisms.plan import BatchPlan, Epoch, plan_from_bytes
 from adaprivate.mechanisms.units import Event
 from adaprivate.mechanisms.units.user import UserUnit
+from adaprivate.whole import WholeSum
 
 D, BATCHES, SIZE, M = 2, 4, 6, 2
 
@@ -40,6 +41,23 @@ def released(made, people, rewards):
             release, book = book.close()
             rows.append(release.values)
     return np.array(rows)
+
+
+def test_what_an_interruption_leaves_of_one_person_does_not_enter_for_another(monkeypatch):
+    book = plan().book(Secure())
+    with monkeypatch.context() as patched:
+        enter = WholeSum.enter
+
+        def interrupted(self, *arguments):
+            enter(self, *arguments)
+            raise KeyboardInterrupt
+
+        patched.setattr(WholeSum, "enter", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            book.add(Event(0, np.array([1.0, 0.0]), 1.0, "alice"))
+    book.add(Event(1, np.array([0.0, 1.0]), 1.0, "bob"))
+    assert {user: list(vector) for user, vector in book._collector._users.items()} == {"bob": [0, 2**19]}
+    assert book.round == 2
 
 
 @pytest.mark.parametrize("name", ["independent", "sqrt"])

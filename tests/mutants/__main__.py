@@ -19,7 +19,7 @@ LONGEST = 600
 
 def outcome(copy, tests):
     """Whether the tests notice ("killed"), pass ("survived") or cannot run."""
-    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "XDG_CACHE_HOME": str(copy / "cache")}
+    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "ADAPRIVATE_CACHE": str(copy / "cache")}
     for test in tests:
         file, *expression = (test,) if isinstance(test, str) else test
         chosen = ["-k", expression[0]] if expression else []

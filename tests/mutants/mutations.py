@@ -45,6 +45,9 @@ CLIPPING, RIVALS = (
     (("tests/policies/test_user_rivals.py", "compiled or clipping_moves or k_events"),),
 )
 
+LINES, IN_LINES = "policies/core/lanes.py", ("tests/policies/test_lanes.py",)
+STOCK = "policies/core/stock.py"
+
 MUTATIONS = [
     # --- people, by rivals of the ledger --------------------------------------------------------------------------------
     Mutation(
@@ -952,5 +955,84 @@ MUTATIONS = [
         '    if state != "behind":\n',
         "a copy restored twice that goes on",
         (("tests/service/test_keeping.py", "restored_twice and sqlite"),),
+    ),
+    # --- what interrupts, and what is left over of it --------------------------------------------------------------------
+    Mutation(
+        CONTRIBUTIONS,
+        "            whole.take()  # nothing, but",
+        "            # nothing, but",
+        "what is left of one person enters for another",
+        (("tests/mechanisms/test_user_unit.py", "interruption"),),
+    ),
+    Mutation(
+        BOOK,
+        "        if error.by is self._exact_sum:\n",
+        "        if True:\n",
+        "a refusal of another sum taken for its own",
+        (("tests/mechanisms/test_books.py", "own_sum"),),
+    ),
+    Mutation(
+        BOOK,
+        "            self._enter(event)\n        except NotEnteredError as error:\n",
+        "            self._enter(event)\n        except check.InputError as error:\n            error.by = self\n",
+        "any error of what interrupts taken for a refusal",
+        (("tests/policies/test_counted_once.py", "interruption_inside and items"),),
+    ),
+    # --- registers and catalogues -----------------------------------------------------------------------------------------
+    Mutation(
+        LINES,
+        'builder.icmp_signed("<", j, i))\n',
+        'builder.icmp_signed(">", j, i))\n',
+        "the last among equals",
+        IN_LINES,
+    ),
+    Mutation(
+        LINES,
+        'higher = builder.fcmp_ordered(">", new, old)',
+        'higher = builder.fcmp_ordered(">=", new, old)',
+        "a later equal in place of the first",
+        IN_LINES,
+    ),
+    Mutation(
+        LINES,
+        "                mask, start = code.within(size), code.number(0)\n",
+        "                mask, start = code.within(code.shape(4)[0]), code.number(0)\n",
+        "features read beyond their end",
+        IN_LINES,
+    ),
+    Mutation(
+        LINES,
+        "builder.select(mean_stays, more, less)",
+        "builder.select(mean_stays, less, less)",
+        "an event foreseen that moves the mean",
+        IN_LINES,
+    ),
+    Mutation(
+        LINES,
+        "        grown = builder.fadd(one, code.times(strength, square))\n",
+        "        grown = builder.fadd(one, square)\n",
+        "an event whose strength is forgotten",
+        IN_LINES,
+    ),
+    Mutation(
+        STOCK,
+        "    lost = 0.5000001 * step * (math.sqrt(d) if bold else 1.0)\n",
+        "    lost = 0.1 * step * (math.sqrt(d) if bold else 1.0)\n",
+        "coarse steps taken for finer",
+        ("tests/policies/test_catalogues.py",),
+    ),
+    Mutation(
+        STOCK,
+        "(root.shape[0] + 8.0) * 2.0**-51",
+        "0.0",
+        "theta taken for exact",
+        (("tests/policies/test_catalogues.py", "loses"),),
+    ),
+    Mutation(
+        "code_cache.py",
+        " or state is object",
+        "",
+        "compiled code of arrays that outlives an edit",
+        ("tests/policies/test_code_cache.py",),
     ),
 ]

@@ -10,7 +10,7 @@ import adaprivate as ap
 from adaprivate.compiled import borrowed, entry
 from adaprivate.mechanisms import Secure
 from adaprivate.policies.core.linear import TIE, highest, most_hopeful, most_optimistic
-from adaprivate.policies.core.stock import LEVELS, WIDE, best_in_stock, stocked
+from adaprivate.policies.core.stock import LEVELS, WIDE, best_in_stock, exact_score, stocked
 
 D = 6
 N = 2100
@@ -93,6 +93,30 @@ def test_the_highest_bound_is_found_as_among_rows(seed, intercept):
                     assert by_bound(*args, stock) == by_bound(*args, rows)
                 args = root, theta, width, phi
                 assert by_hope(*args, stock) == by_hope(*args, rows)
+
+
+@entry
+def scored_one_by_one(table, root, w, phi, tie):
+    best, top = 0, -np.inf
+    rows, s, v, scratch = borrowed(table), borrowed(root), borrowed(w), borrowed(phi)
+    for a in range(rows.shape[0]):
+        score = exact_score(rows, a, v, 0.0, s, v, scratch, True)
+        if a == 0 or score > top + tie * (1.0 + abs(top)):
+            best, top = a, score
+    return best
+
+
+def test_what_theta_loses_where_it_is_a_difference_of_large_numbers_is_allowed_for():
+    """theta = S w is off by a hundredth here: what could be the best by its rows' own scores is looked at."""
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        u, v, w = rng.normal(size=(3, D))
+        w -= v * (w @ v) / (v @ v)
+        root, rows = np.eye(D) + 1e14 * np.outer(u, v), unit(rng)
+        theta = root @ w
+        assert 1e-4 < np.abs(theta - w).max() < 1
+        found = best_in_stock(stocked(rows, coarse=True), theta, 0.0, root, w, np.zeros(D), True, TIE)
+        assert found == scored_one_by_one(rows, root, w, np.zeros(D), TIE)
 
 
 def test_what_cannot_be_scored_coarsely_is_scored_as_ever():

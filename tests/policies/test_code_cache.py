@@ -147,6 +147,37 @@ def test_an_edit_is_seen_by_what_is_made_of_it(keys, changed, seen_by):
     assert keys() == before
 
 
+OF_ARRAYS = """
+from adaprivate.compiled import Dispatch, entry
+
+def best(x):
+    raise TypeError
+
+def _in_any_case(x):
+    return x[0] + {plain}
+
+bests = Dispatch(best, _in_any_case)
+
+@entry
+def run(x):
+    return best(x)
+"""
+
+
+def test_an_edit_is_seen_where_no_state_is_among_the_arguments(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    found = []
+    for plain in (1, 1, 2):
+        (tmp_path / "of_arrays.py").write_text(OF_ARRAYS.format(plain=plain), encoding="utf-8")
+        importlib.invalidate_caches()
+        sys.modules.pop("of_arrays", None)
+        run = importlib.import_module("of_arrays").run
+        found.append(code_cache.key(run.py_func, [numba.typeof(np.zeros(1))]))
+    sys.modules.pop("of_arrays", None)
+    assert found[0] == found[1] != found[2]
+
+
 def test_what_cannot_be_read_closely_stands_for_its_whole_package(keys, tmp_path):
     """A function that is not compiled, for which another module has an overload: numba finds it, we cannot."""
     other = tmp_path / "other.py"

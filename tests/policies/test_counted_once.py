@@ -36,7 +36,11 @@ POLICIES = {
 }
 
 
-def once(patched, kind, method, after, policy):
+ERRORS = [KeyboardInterrupt, InputError]
+"""What interrupts, and an error of whatever a signal's handler does: it looks like a refusal, and is none."""
+
+
+def once(patched, kind, method, after, policy, error=KeyboardInterrupt):
     """Interrupt the next call of this method, before it begins or when all is done."""
     if method == "close":
         kind = type(policy.book)
@@ -50,7 +54,7 @@ def once(patched, kind, method, after, policy):
             return original(self, *arguments)
         if after:
             original(self, *arguments)
-        raise KeyboardInterrupt
+        raise error("Expected path='nowhere' to exist.")
 
     patched.setattr(kind, method, interrupts)
     return calls
@@ -213,8 +217,9 @@ def test_an_interrupted_plan_is_made_once(kit, monkeypatch, step, seed, after):
     assert policy.version > 0
 
 
+@pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("after", [False, True])
-def test_an_interruption_inside_an_addition_may_lose_its_event_but_never_counts_it_twice(monkeypatch, after):
+def test_an_interruption_inside_an_addition_may_lose_its_event_but_never_counts_it_twice(monkeypatch, after, error):
     """The one step that is not made good: three rewards of 1 add up to three or, if that one is lost, to two."""
     quiet(monkeypatch)
     released = []
@@ -222,8 +227,8 @@ def test_an_interruption_inside_an_addition_may_lose_its_event_but_never_counts_
     monkeypatch.setattr(SumBook, "close", lambda book: released.append(close(book)) or released[-1])
     policy = played(3)
     with monkeypatch.context() as patched:
-        once(patched, SumBook, "_enter", after, policy)
-        with pytest.raises(KeyboardInterrupt):
+        once(patched, SumBook, "_enter", after, policy, error)
+        with pytest.raises(error):
             policy.advance()
         policy.advance()
     policy.advance()
@@ -253,9 +258,10 @@ def test_noise_of_an_interrupted_release_is_drawn_for_one_that_is_seen(monkeypat
     assert len(drawn) == policy.version == 1
 
 
+@pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("kind", ["flip", "items", "gaussian"])
-def test_an_interruption_inside_a_channel_never_counts_an_event_twice(monkeypatch, kind, after):
+def test_an_interruption_inside_a_channel_never_counts_an_event_twice(monkeypatch, kind, after, error):
     """Rewards of 1, told truly: what is released adds up to all of them, or to one less if that one is lost."""
     quiet(monkeypatch)
     monkeypatch.setattr(ChannelBook, "arrived", lambda book, reward: reward)
@@ -264,8 +270,8 @@ def test_an_interruption_inside_a_channel_never_counts_an_event_twice(monkeypatc
     monkeypatch.setattr(ChannelBook, "close", lambda book: released.append(close(book)[0]) or close(book))
     policy = played(3, kind)
     with monkeypatch.context() as patched:
-        once(patched, ChannelBook, "_enter", after, policy)
-        with pytest.raises(KeyboardInterrupt):
+        once(patched, ChannelBook, "_enter", after, policy, error)
+        with pytest.raises(error):
             policy.advance()
         policy.advance()
     policy.advance()
@@ -287,7 +293,11 @@ def give_up(policy):
     raise TimeoutError
 
 
-@pytest.mark.parametrize("handler", [use, give_up])
+def load(policy):
+    adaprivate.load("/nowhere")
+
+
+@pytest.mark.parametrize("handler", [use, give_up, load])
 @pytest.mark.parametrize("rounds", [3, 4], ids=["whole", "fused"])
 @pytest.mark.parametrize("kind", ["sums", "gaussian"])
 def test_an_error_of_what_interrupts_is_not_taken_for_a_refused_event(monkeypatch, kind, rounds, handler):

@@ -14,6 +14,7 @@ import numpy as np
 
 from adaprivate import check
 from adaprivate.check import Floats
+from adaprivate.errors import NotEnteredError
 from adaprivate.mechanisms import packing
 from adaprivate.mechanisms.arm_sampler import ArmSampler
 from adaprivate.mechanisms.noise import Noise
@@ -65,12 +66,18 @@ class Book(ABC):
         """Count the next round. A batch that is due must be closed first."""
         check.expect(event.round == self.round, "event.round", event.round, f"== {self.round}, the next one")
         check.expect(not self.due, "batch", self.batch, "to be closed before the next round is counted")
+        self._inspect(event)
         self.round += 1  # first: an interruption may lose the event, but never have it counted twice
         try:
             self._enter(event)
-        except check.InputError as error:
-            self._refused(error, 1)
+        except NotEnteredError as error:
+            self._not_entered(error, 1)
             raise
+
+    def _inspect(self, event: Event) -> None:
+        """Raise for what is wrong with an event, while nothing has changed: later its round is counted, whatever comes."""
+        if type(event.reward) is not Told:
+            check.reward(event.reward)
 
     @property
     def sums_until(self) -> int:
@@ -82,14 +89,19 @@ class Book(ABC):
         self.round += 1  # first: an interruption may lose the event, but never have it counted twice
         try:
             self._enter_next(features, reward)
-        except check.InputError as error:
-            self._refused(error, 1)
+        except NotEnteredError as error:
+            self._not_entered(error, 1)
             raise
 
-    def _refused(self, error: check.InputError, events: int) -> None:
-        """Take back that these were counted: refused, with everything as it was. After any other error nobody knows."""
-        if type(error) is check.InputError:  # those of whatever interrupts are another kind
+    def _not_entered(self, error: NotEnteredError, events: int) -> None:
+        """Take back that these were counted, if it is this book's sum that says so, and not one of what interrupts."""
+        if error.by is self._exact_sum:
             self.round -= events
+
+    @property
+    def _exact_sum(self) -> object:
+        """The sum that may refuse what enters."""
+        return self
 
     def _enter_next(self, features: Floats, reward: float) -> None:
         raise TypeError(f"{type(self).__name__} takes events")
@@ -104,8 +116,8 @@ class Book(ABC):
         self.round += len(features)  # first: an interruption may lose events, but never have them counted twice
         try:
             self._enter_many(features, rewards)
-        except check.InputError as error:
-            self._refused(error, len(features))
+        except NotEnteredError as error:
+            self._not_entered(error, len(features))
             raise
 
     def _enter_many(self, features: Floats, rewards: Floats) -> None:
@@ -118,7 +130,7 @@ class Book(ABC):
 
     @abstractmethod
     def _enter(self, event: Event) -> None:
-        """Take in an event, or raise and leave everything as it was."""
+        """Take in an event that was inspected."""
 
     @abstractmethod
     def close(self) -> tuple[Release, Self]:
@@ -188,8 +200,22 @@ class SumBook(Book):
         """How many feature vectors did not fit the noise's coordinates and were clipped."""
         return int(getattr(self._collector, "clipped", 0))
 
+    @property
+    def _kept(self) -> bool:
+        """Whether events enter: after the last batch they are never released, and so not kept."""
+        return self.batch < len(self.plan.ends) or self.plan.continues
+
+    @property
+    def _exact_sum(self) -> object:
+        return self._collector._whole if type(self._collector) is EventSum and self.source.exact else self
+
+    def _inspect(self, event: Event) -> None:
+        if self._kept:
+            check.floats("features", event.features, (self.plan.dimension,))
+            self._collector.inspect(event)
+
     def _enter(self, event: Event) -> None:
-        if self.batch < len(self.plan.ends) or self.plan.continues:  # else it is never released, and so not kept
+        if self._kept:
             if self._direct:
                 features = check.floats("features", event.features, (self.plan.dimension,))
                 self._enter_next(np.ascontiguousarray(features), check.reward(event.reward))
@@ -234,7 +260,7 @@ class SumBook(Book):
         return after
 
     def weigh(self, number: int, person: int, features: Floats) -> Floats:
-        if self.batch >= len(self.plan.ends) and not self.plan.continues:  # never released, and so not counted
+        if not self._kept:
             return np.zeros(self.plan.size)
         weighed: Floats = self._collector.weight(number, person, self.plan.event(features))
         return weighed if self.plan.shape is None else np.asarray(self.plan.shape.root @ weighed)
@@ -276,6 +302,11 @@ class RewardBook(Book):
     def arrived(self, reward: float) -> float:
         return Told(self.plan.law.tell(reward, self.source))
 
+    def _inspect(self, event: Event) -> None:
+        super()._inspect(event)
+        if self._visits is not None:
+            check.whole("user", person_of(event), at_least=0)
+
     def _enter(self, event: Event) -> None:
         reward = event.reward if type(event.reward) is Told else check.reward(event.reward)
         if self._counts(event):
@@ -286,7 +317,7 @@ class RewardBook(Book):
     def _counts(self, event: Event) -> bool:
         if self._visits is None:
             return True
-        return bool(self._visits.visit(event.round, check.whole("user", person_of(event), at_least=0)))
+        return bool(self._visits.visit(event.round, int(person_of(event))))
 
     def weigh(self, number: int, person: int, features: Floats) -> Floats:
         """1 for a visit that is told, 0 for one of which nothing is."""

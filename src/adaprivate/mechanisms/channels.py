@@ -225,29 +225,39 @@ class ChannelBook(Book):
             return Told(self.plan.flip_law.told(_bit(reward)))
         return Told(self.plan.flip_law.tell(check.reward(reward), self.source))
 
+    def _inspect(self, event: Event) -> None:
+        if event.channel != NOWHERE:
+            check.one_of("event.channel", event.channel, self.plan.channels)
+        only = event.channel == ITEMS or not event.closes
+        check.expect(only, "event.closes", event.closes, "== False but for items")
+        fits = event.channel == FLIP or type(event.reward) is not Told
+        check.expect(fits, "event.channel", event.channel, "== 'flip' for what was told of a reward")
+        super()._inspect(event)
+        if event.channel == ITEMS:
+            check.whole("event.block", event.block, at_least=0)
+        if event.channel == GAUSSIAN:
+            started = self._sums is not None and event.round >= self.plan.first
+            check.expect(started, "event.round", event.round, "to come after sums began, for gaussian")
+            self._sums._inspect(event)  # type: ignore[union-attr]
+
     def _enter(self, event: Event) -> None:
-        if event.channel == NOWHERE:
-            check.expect(not event.closes, "event.closes", event.closes, "== False but for items")
-            check.reward(event.reward)
-            return
-        channel = check.one_of("event.channel", event.channel, self.plan.channels)
-        check.expect(channel == ITEMS or not event.closes, "event.closes", event.closes, "== False but for items")
         told = type(event.reward) is Told
-        check.expect(channel == FLIP or not told, "event.channel", channel, "== 'flip' for what was told of a reward")
         reward = event.reward if told else check.reward(event.reward)
-        if channel == FLIP:
+        if event.channel == FLIP:
             self._flip = Told(self.plan.flip_law.tell(reward, self.source)) if self.tells and not told else reward
-        elif channel == ITEMS:
+        elif event.channel == ITEMS:
             block = check.whole("event.block", event.block, at_least=0)
             total, count = self._blocks.get(block, (0, 0))
             entered = (total + rounded(reward, self.source), count + 1)
             if event.closes:  # first: an interruption may lose the event, but not the block's moment
                 self._closing = block
             self._blocks[block] = entered
-        else:
-            started = self._sums is not None and event.round >= self.plan.first
-            check.expect(started, "event.round", event.round, "to come after sums began, for gaussian")
+        elif event.channel == GAUSSIAN:
             self._sums._enter(event)  # type: ignore[union-attr]
+
+    @property
+    def _exact_sum(self) -> object:
+        return self if self._sums is None else self._sums._exact_sum
 
     @property
     def sums_until(self) -> int:

@@ -61,6 +61,10 @@ class Collector(ABC):
 class EventCollector(Collector):
     """A collector that a book can keep: it takes events, and can be copied and stored."""
 
+    def inspect(self, event: Any) -> None:
+        """Raise for what is wrong with an event, which will be taken in next; changes nothing."""
+        check.reward(event.reward)
+
     @abstractmethod
     def count(self, event: Any) -> bool:
         """Take in one event (:class:`adaprivate.mechanisms.units.Event`); False if the bounds let nothing of it in."""
@@ -146,6 +150,7 @@ class Contribution:
     def __call__(self, features: object, reward: object) -> Array:
         if self.exact:
             whole = self._whole
+            whole.take()  # nothing, but for what an interruption may have left of somebody else
             before = whole.clipped
             whole.enter(self.entered(features), check.reward(reward))
             self.clipped += whole.clipped - before

@@ -119,6 +119,10 @@ class MessageBook(Book):
     def due(self) -> bool:
         return self._whole is not None
 
+    def _inspect(self, event: Event) -> None:
+        check.floats("features", event.features, (self.plan.dimension,))
+        super()._inspect(event)
+
     def _enter(self, event: Event) -> None:
         if event.round < self.plan.rounds:
             self._whole = self.plan.whole(event.features, event.reward)

@@ -17,10 +17,6 @@ from adaprivate.runtime.files import Lease, write_private
 from adaprivate.runtime.saving import packed, restored, unpacked
 
 
-class InterruptingError(check.InputError):
-    """What interrupts a policy tried to use it: it says nothing of the event that is being counted."""
-
-
 class Kept(ABC):
     """What a policy does to be kept; see :class:`~adaprivate.runtime.policy.Policy`."""
 
@@ -48,7 +44,7 @@ class Kept(ABC):
     def _expect_idle(self) -> None:
         """Raise in a signal handler that interrupts this very thread while it counts: the lock lets it in."""
         if self._busy:
-            raise InterruptingError(
+            raise check.InputError(
                 "Expected a policy not to be used or saved by what interrupts it while it counts a round."
             )
 

@@ -65,6 +65,11 @@ class LedgerSum(EventCollector):
     def counts(self) -> dict[str, int]:
         return self.people.counts()
 
+    def inspect(self, event: Event) -> None:
+        super().inspect(event)
+        check.whole("user", person_of(event), at_least=0)
+        check.expect(self._reached <= LARGEST - _MOST, "visits", "so many", "to fit exact noise")
+
     def count(self, event: Event) -> bool:
         person = person_of(event)
         reward = check.reward(event.reward)

@@ -71,6 +71,10 @@ class UserSum(EventCollector):
     def counts(self) -> dict[str, int]:
         return {"people": self.ledger.people, "counted": self.counted, "beyond": self.dropped}
 
+    def inspect(self, event: Event) -> None:
+        super().inspect(event)
+        person_of(event)
+
     def count(self, event: Event) -> bool:
         return self.add(str(person_of(event)), event.features, event.reward)
 

@@ -34,6 +34,7 @@ from adaprivate.policies.core.lanes import (
 )
 from adaprivate.policies.core.propensities import Propensities, certain, gaussian_best, propensities_of
 
+_U = np.uint64  # of places from 0 on: no code asks whether they are counted from the end
 TIE = 1e-12
 """Upper confidence bounds that differ by no more, relative to 1 + theirs, are equal: the first is chosen."""
 
@@ -195,10 +196,10 @@ def highest_of_each(candidates: Any, theta: Floats) -> int:
     scores, best, last = on_stack(ROWS), on_stack(LANES), how_many(candidates) - 1
     no_best(best)
     for first in range(0, last + 1, ROWS):
-        b, c, d = min(first + 1, last), min(first + 2, last), min(first + 3, last)
-        four_scores(row(candidates, first), row(candidates, b), row(candidates, c), row(candidates, d), theta, scores)
+        a, b, c, d = _U(first), _U(min(first + 1, last)), _U(min(first + 2, last)), _U(min(first + 3, last))
+        four_scores(row(candidates, a), row(candidates, b), row(candidates, c), row(candidates, d), theta, scores)
         keep_best(scores, first, best)
-    return int(the_best(best))
+    return min(int(the_best(best)), last)
 
 
 @kernel
