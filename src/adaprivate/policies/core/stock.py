@@ -10,7 +10,7 @@ choice is the same.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -59,9 +59,10 @@ def _count(candidates: Stock) -> int:
 
 
 @reading.of(Stock)
-def _row(candidates: Stock, a: int) -> Floats:
-    features: Floats = candidates.table[candidates.places[a] if candidates.places.shape[0] > 0 else a]
-    return features
+def _row(candidates: Stock, a: Any) -> Any:
+    if candidates.places.shape[0] > 0:
+        return candidates.table[candidates.places[a]]
+    return candidates.table[a]
 
 
 @writing_out.of(Stock)
