@@ -57,7 +57,7 @@ def only_samples(arms, rounds, own):
 
 def measured(quick, *, rounds=ROUNDS, names=POLICIES, repeats=None):
     place, repeats = environments.environment("bernoulli-arms"), repeats or (3 if quick else 15)
-    items, apart = {}, 0.0
+    items, apart = {}, math.nan
     means = place.world(SEED).means
 
     def own():

@@ -106,6 +106,7 @@ def begun(earlier, scale):
         "commit": commit(),
         "machine": measuring.machine(),
         "versions": measuring.versions(),
+        "asked": list(PARTS),
         "parts": {},
     }
     if earlier is not None and earlier.exists():

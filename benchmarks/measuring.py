@@ -50,6 +50,12 @@ def target(what, value, *, least=None, most=None):
     return {"what": what, "value": value} | ({"least": least} if least is not None else {"most": most})
 
 
+def worst(values):
+    """The largest in size of what was compared; no number where nothing was, or where one of them is none."""
+    sizes = [abs(value) for value in values]
+    return max(sizes) if sizes and not any(map(math.isnan, sizes)) else math.nan
+
+
 def met(goal):
     """Whether a target is met; a value that is no number never is."""
     value = goal["value"]

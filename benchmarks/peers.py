@@ -25,6 +25,8 @@ ENVIRONMENTS, DRIVERS = HERE / ".envs", HERE / "peers"
 SHAPES = ((20, 5), (5, 25), (50, 20))
 OURS = ("lints", "linucb", "adaprivate-ts", "noise-aware-ts", "noise-aware", "noise-aware-ts:secure", "noise-aware:secure")
 PRIVATE, EXACT = "noise-aware-ts", "noise-aware-ts:secure"
+ROUNDS = 20_000
+"""Rounds that everyone plays who is fast enough."""
 TINY = {"shapes": ((5, 3),), "repeats": 1, "seconds": 0.2, "ours": ("lints",), "names": ()}
 
 
@@ -61,7 +63,7 @@ def run(python, driver, variant, shape, seconds, seed=1):
     """One run of a driver; OSError says why there is none."""
     d, k = shape
     command = [python, DRIVERS / f"{driver}.py", "--variant", variant, "--dimension", str(d), "--candidates", str(k)]
-    command += ["--seconds", str(seconds), "--seed", str(seed), "--rounds", "20000" if driver == "ours" else "4000"]
+    command += ["--seconds", str(seconds), "--seed", str(seed), "--rounds", str(ROUNDS)]
     environment = os.environ.copy()
     if driver != "ours":  # theirs is an environment of its own
         environment.pop("PYTHONPATH", None)
@@ -114,14 +116,16 @@ def measured(quick, *, shapes=SHAPES, repeats=None, seconds=None, ours=OURS, nam
         "targets": list(goals(best, shapes)) if PRIVATE in ours else [],
         "charts": charts,
         "notes": __doc__.partition("\n\n")[2].replace("\n", " ").replace("``", "`").strip()
-        + f" Ratios are theirs / {PRIVATE} (simulated noise) and theirs / {EXACT} (exact noise), releases included."
+        + f" Who is slow plays fewer rounds than {ROUNDS:,}: as many as fit into {seconds:g} s."
+        " A round, and its two halves, are timed in stretches of their own, and so do not quite add up."
+        f" Ratios are theirs / {PRIVATE} (simulated noise) and theirs / {EXACT} (exact noise), releases included."
         " linucb of coba and ours are the same algorithm, and so those of MABWiser and contextualbandits: equal regrets say"
         " that nobody was given other work.",
     }
 
 
 def _row(name, variant, found, best):
-    row = {"library": name, "learner": variant}
+    row = {"library": name, "learner": variant, "rounds": found["rounds"]}
     for what, key in (("a round", "round"), ("decide", "decide"), ("learn", "learn")):
         row[what] = round(1e6 * found[key], 3)
     for title, ours in (("ratio", PRIVATE), ("ratio, exact", EXACT)):

@@ -77,7 +77,9 @@ def verdicts(results):
     if not rows:
         return "No targets."
     kept = sum(row[""] == "met" for row in rows)
-    return f"{kept} of {len(rows)} targets met.\n\n{table(rows)}"
+    missing = [name for name in results.get("asked", ()) if name not in results["parts"]]
+    left = f" Not measured: {', '.join(missing)}." if missing else ""
+    return f"{kept} of {len(rows)} targets met.{left}\n\n{table(rows)}"
 
 
 def head(results):

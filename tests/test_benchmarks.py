@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
@@ -118,6 +119,68 @@ def test_targets_are_judged_by_their_numbers(measuring, shown):
     assert not met(target("x", None, most=0.0))
     part = {"found": {"targets": [target("x", 1.0, least=2.0) | {"met": True}]}}
     assert shown.judged({"parts": {"p": part}})[0][""] == "**missed**"
+
+
+def test_each_item_keeps_its_best_and_takes_turns(measuring):
+    played, seconds = [], {"a": [3.0, 1.0, 2.0], "b": [5.0, 6.0, 4.0]}
+
+    def item(name):
+        return lambda: played.append(name) or seconds[name][played.count(name) - 1]
+
+    assert measuring.turns({name: item(name) for name in seconds}, 3) == {"a": 1.0, "b": 4.0}
+    assert played == ["a", "b"] * 3
+
+
+def test_what_was_not_compared_meets_no_target(measuring):
+    assert measuring.worst([1e-12, -3.0, 2.0]) == 3.0
+    assert math.isnan(measuring.worst([]))
+    assert math.isnan(measuring.worst([0.0, math.nan]))
+    engine = importlib.import_module("engine")
+    row = {"policy": "linucb", "d": 5, "K": 25, "engine": 1.0, "over C++": None}
+    for rows, apart in (
+        ([], {}),
+        ([row], {("linucb", "C++", 5, 25): 1e-6}),
+        ([row], {("linucb", "hand-fused", 5, 25): math.nan}),
+    ):
+        assert not any(measuring.met(goal) for goal in engine.goals(rows, apart, []))
+    same, over = engine.goals([row | {"over C++": 1.2}], {("linucb", "C++", 5, 25): 1e-12}, [])
+    assert measuring.met(same)
+    assert measuring.met(over)
+    (private,) = list(
+        engine.goals([], {}, [{"policy": "p", "beside": "q", "d": 5, "K": 5, "rounds": 10**4, "time over its": 2}])
+    )[1:]
+    assert not measuring.met(private)
+
+
+def test_regrets_that_differ_are_seen(measuring, monkeypatch):
+    """A loop beside the engine that plays another policy: its regret is said to be another."""
+    engine = importlib.import_module("engine")
+    play = engine.fused.play
+    monkeypatch.setattr(engine.fused, "play", lambda *given: (play(*given)[0], 1.001 * play(*given)[1]))
+    monkeypatch.setattr(engine, "others", lambda name: {"hand-fused": engine.fused.play})
+    _, apart, _ = engine.cell(5, 5, ("linucb",), 1, 0.002)
+    assert apart["linucb", "hand-fused"] == pytest.approx(1e-3, rel=0.01)
+
+
+def test_the_fastest_of_another_library_is_the_one_to_beat(measuring):
+    peers = importlib.import_module("peers")
+    rounds = {("ours", peers.PRIVATE): 2e-6, ("vowpalwabbit", "slow"): 90e-6, ("vowpalwabbit", "fast"): 30e-6}
+    best = {(5, 25): {who: {"round": seconds, "regret": 1.0} for who, seconds in rounds.items()}}
+    values = {goal["what"]: goal["value"] for goal in peers.goals(best, [(5, 25)])}
+    assert values[f"fastest vowpalwabbit / {peers.PRIVATE}, d 5, K 25"] == pytest.approx(15)
+    assert math.isnan(values[f"fastest mabwiser / {peers.PRIVATE}, d 5, K 25"])
+
+
+def test_memory_that_a_run_takes_is_seen_however_much_was_taken_before(measuring):
+    growth = importlib.import_module("growth")
+    before = np.ones(20_000_000)
+    del before
+    growth.from_now_on()
+    begun = growth.largest_resident()
+    taken = np.ones(6_000_000)
+    assert growth.largest_resident() - begun > 0.8 * taken.nbytes / 2**20
+    growth.from_now_on()
+    assert growth.largest_resident() - begun < 1.2 * taken.nbytes / 2**20
 
 
 def test_exponents_are_those_of_powers(measuring):

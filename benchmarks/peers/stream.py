@@ -58,7 +58,7 @@ def drive(make):
     *_, weights = rounds_of(d, count, asked.seed, 0, 1)
     learner = make(d, count, asked.seed, asked.variant, weights)
     clock, read = time.process_time, overhead()
-    spent = whole = split = decided = compared = regret = chance = clicks = 0.0
+    spent = whole = split = decided = learned = compared = regret = chance = clicks = 0.0
     played = 0
     while played < asked.rounds and (spent < asked.seconds or played < COMPARED):
         contexts, rows, means, numbers, _ = rounds_of(d, count, asked.seed, played, CHUNK)
@@ -71,11 +71,13 @@ def drive(make):
             for t in range(CHUNK):
                 at = time.thread_time()
                 arm, more = learner.decide(prepared[t])
-                deciding = time.thread_time() - at - read
+                middle = time.thread_time()
                 learner.learn(prepared[t], arm, more, 1.0 if clicked[t, arm] else 0.0)
+                end = time.thread_time()
                 chosen.append(arm)
                 if played >= WARM:
-                    decided += deciding
+                    decided += middle - at - read
+                    learned += end - middle - read
         else:
             for t in range(CHUNK):
                 arm, more = learner.decide(prepared[t])
@@ -94,7 +96,6 @@ def drive(make):
             chance += float((means.max(axis=1) - means.mean(axis=1)).sum())
             clicks += float(clicked[np.arange(CHUNK), chosen].sum())
         played += CHUNK
-    total, deciding = compared / whole, decided / split
-    found = {"round": total, "decide": deciding, "learn": max(0.0, total - deciding), "rounds": played}
+    found = {"round": compared / whole, "decide": decided / split, "learn": learned / split, "rounds": played}
     found |= {"regret": regret, "regret of chance": chance, "clicks": clicks}
     print(json.dumps(found))
