@@ -376,6 +376,6 @@ def draw_first(words: Streams, row: int, order: npt.NDArray[np.int64], count: in
     for place in range(count):
         word, a, b, c, d = _advanced(a, b, c, d)
         left = order.shape[0] - place
-        swap = place + int((word >> _U(11)) * (1.0 / 9007199254740992.0) * left)
-        order[place], order[swap] = order[swap], order[place]
+        here, swap = _U(place), _U(place + int((word >> _U(11)) * (1.0 / 9007199254740992.0) * left))
+        order[here], order[swap] = order[swap], order[here]
     words[row, 0], words[row, 1], words[row, 2], words[row, 3] = a, b, c, d

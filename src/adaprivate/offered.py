@@ -81,12 +81,12 @@ def _count_places(candidates: Offered) -> int:
 
 @reading.of(Offered)
 def _row_of_table(candidates: Offered, a: int) -> Any:
-    return candidates.table[candidates.places[a]]
+    return candidates.table[np.uint64(candidates.places[a])]  # never from the end: see offer
 
 
 @offering.of(Offered)
 def _note_place(candidates: Offered, a: int, table: Floats, place: int) -> None:
-    candidates.places[a] = place
+    candidates.places[a] = place if place >= 0 else place + len(table)
 
 
 @writing_out.of(Offered)

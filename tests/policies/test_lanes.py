@@ -8,7 +8,7 @@ from adaprivate.policies.core import linear
 from adaprivate.policies.core.lanes import LARGEST, drawn_in, times, times_turned
 from adaprivate.policies.noise_aware.posterior import foresee
 
-SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 20, 31]
+SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 20, 31]
 
 
 @entry

@@ -9,7 +9,7 @@ import pytest
 from adaprivate import environments
 from adaprivate.compiled import borrowed, entry, streams
 from adaprivate.environments.protocol import draw, draws, room_for, visitor, visitors
-from adaprivate.offered import Offered, how_many, offered, row, rows_of
+from adaprivate.offered import Offered, how_many, offer, offered, row, rows_of
 from adaprivate.policies.core.dispatch import selects, updates
 from adaprivate.simulation import policy_settings, run_one
 
@@ -66,6 +66,22 @@ def _both(world, again, rooms, candidates, numbers, rng, twin):
                 differ += candidates[a, j] != row(rooms, a)[j]
                 differ += candidates[a, j] != written[a, j]
     return differ
+
+
+@entry
+def _offer_the_last(candidates, table, out):
+    for a in range(how_many(candidates)):
+        offer(candidates, a, table, -1 - a)
+    for a in range(how_many(candidates)):
+        for j in range(table.shape[1]):
+            out[a, j] = row(candidates, a)[j]
+
+
+def test_places_may_count_from_the_end():
+    table, out = np.arange(15.0).reshape(5, 3), np.zeros((4, 3))
+    for candidates in (Offered(table, np.zeros(4, np.int64), np.empty((4, 3))), np.empty((4, 3))):
+        _offer_the_last(candidates, table, out)
+        assert np.array_equal(out, table[:0:-1])
 
 
 @pytest.mark.parametrize("name", WORLDS)

@@ -79,7 +79,7 @@ def _draw(world: ArmsWorld, round_index: int, candidates: Offered, means: Floats
     draw_first(rng, 0, world.order, count)
     for a in range(count):
         arm = world.order[a]
-        means[a] = world.means[arm]
+        means[a] = world.means[np.uint64(arm)]
         offer(candidates, a, world.arms, arm)
     fill_rewards(world.reward[0], means, rewards, rng)
 

@@ -21,6 +21,8 @@ from adaprivate.compiled import kernel, routine
 from adaprivate.offered import Offered, how_many, row
 
 LANES = 8
+FEW = 6
+"""Up to so many rows there is code of its own: five dimensions and an intercept."""
 LARGEST = 512
 """The dimension up to which eight candidates are written side by side, on the stack."""
 ROOM = LANES * LARGEST
@@ -163,6 +165,21 @@ class _Code:
         whole = self.b.mul(groups, four)
         with cgutils.for_range(self.b, self.b.sub(count, whole)) as loop:
             do(self.b.add(whole, loop.index), 1)
+
+    def sum(self, vectors: Sequence[Any]) -> Any:
+        """The vectors added up, neighbours first."""
+        while len(vectors) > 1:
+            pairs = zip(vectors[::2], vectors[1::2], strict=False)
+            vectors = [self.b.fadd(a, b, flags=_FAST) for a, b in pairs] + list(vectors[len(vectors) & ~1 :])
+        return vectors[0]
+
+    def few(self, count: Any, do: Callable[[int], None]) -> None:
+        """``do(6)`` where there are at most six rows, else ``do(8)``: rows that are not there take time, too."""
+        with self.b.if_else(self.b.icmp_signed("<=", count, self.number(FEW))) as (fewer, more):
+            with fewer:
+                do(FEW)
+            with more:
+                do(LANES)
 
     def step(self, first: Any, k: int) -> Any:
         return self.b.add(first, self.number(k))
@@ -324,34 +341,38 @@ def small_row(context: Any, root: Any, w: Any, phi: Any, features: Any, strength
         code = _Code(context, builder, signature, arguments)
         size, count, start = code.shape(1)[0], code.shape(3)[0], code.number(0)
         strength, mean_stays = arguments[4], arguments[5]
-        mask, given, none = code.within(size), code.within(count), code.within(start)
-        masks = [builder.select(builder.icmp_signed("<", code.number(k), size), mask, none) for k in range(LANES)]
-        places = [code.at(0, builder.mul(code.number(k), size)) for k in range(LANES)]
-        rows = [code.some(place, one) for place, one in zip(places, masks, strict=True)]
-        ones = ir.Constant(_VECTOR, [1.0] * LANES)
-        x = builder.select(builder.xor(mask, builder.and_(mask, given)), ones, code.some(code.at(3, start), given))
-        parts = [code.times(row, code.lane(x, k)) for k, row in enumerate(rows)]
-        while len(parts) > 1:
-            parts = [builder.fadd(a, b, flags=_FAST) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-        turned, known = parts[0], code.some(code.at(1, start), mask)
-        number, one = ir.DoubleType(), ir.Constant(ir.DoubleType(), 1.0)
-        sums = code.totals([code.times(turned, turned), code.times(turned, known)])
-        square, along = (builder.extract_element(sums, ir.Constant(ir.IntType(32), k)) for k in range(2))
-        grown = builder.fadd(one, code.times(strength, square))
-        root_of = cgutils.get_or_insert_function(builder.module, ir.FunctionType(number, [number]), "llvm.sqrt.f64")
-        stretch = builder.call(root_of, [grown])
-        gain = builder.fdiv(strength, builder.fadd(grown, stretch))
-        less, more = builder.fneg(gain), builder.fdiv(gain, builder.fsub(one, code.times(gain, square)))
-        scaled = code.times(turned, code.everywhere(less))
-        for first in (0, ROWS):
-            totals = code.totals([code.times(row, turned) for row in rows[first : first + ROWS]])
-            for k in range(ROWS):
-                pull = code.chosen(totals, totals, *[k] * LANES)
-                code.keep_some(code.plus(rows[first + k], pull, scaled), places[first + k], masks[first + k])
-        step = code.everywhere(code.times(along, builder.select(mean_stays, more, less)))
-        code.keep_some(code.plus(known, step, turned), code.at(1, start), mask)
-        code.keep_some(turned, code.at(2, start), mask)
-        return builder.fdiv(one, stretch)
+        found = cgutils.alloca_once(builder, ir.DoubleType())
+
+        def enter(most: int) -> None:
+            mask, given, none = code.within(size), code.within(count), code.within(start)
+            masks = [builder.select(builder.icmp_signed("<", code.number(k), size), mask, none) for k in range(most)]
+            places = [code.at(0, builder.mul(code.number(k), size)) for k in range(most)]
+            rows = [code.some(place, one) for place, one in zip(places, masks, strict=True)]
+            ones = ir.Constant(_VECTOR, [1.0] * LANES)
+            x = builder.select(builder.xor(mask, builder.and_(mask, given)), ones, code.some(code.at(3, start), given))
+            parts = [code.times(row, code.lane(x, k)) for k, row in enumerate(rows)]
+            turned, known = code.sum(parts), code.some(code.at(1, start), mask)
+            number, one = ir.DoubleType(), ir.Constant(ir.DoubleType(), 1.0)
+            sums = code.totals([code.times(turned, turned), code.times(turned, known)])
+            square, along = (builder.extract_element(sums, ir.Constant(ir.IntType(32), k)) for k in range(2))
+            grown = builder.fadd(one, code.times(strength, square))
+            root_of = cgutils.get_or_insert_function(builder.module, ir.FunctionType(number, [number]), "llvm.sqrt.f64")
+            stretch = builder.call(root_of, [grown])
+            gain = builder.fdiv(strength, builder.fadd(grown, stretch))
+            less, more = builder.fneg(gain), builder.fdiv(gain, builder.fsub(one, code.times(gain, square)))
+            scaled = code.times(turned, code.everywhere(less))
+            for first in (0, ROWS):
+                totals = code.totals([code.times(row, turned) for row in rows[first : first + ROWS]])
+                for k in range(first, min(first + ROWS, most)):
+                    pull = code.chosen(totals, totals, *[k - first] * LANES)
+                    code.keep_some(code.plus(rows[k], pull, scaled), places[k], masks[k])
+            step = code.everywhere(code.times(along, builder.select(mean_stays, more, less)))
+            code.keep_some(code.plus(known, step, turned), code.at(1, start), mask)
+            code.keep_some(turned, code.at(2, start), mask)
+            builder.store(builder.fdiv(one, stretch), found)
+
+        code.few(size, enter)
+        return builder.load(found)
 
     fits = _plain(root, w, phi, features) and isinstance(mean_stays, types.Boolean | types.BooleanLiteral)
     return (types.float64(root, w, phi, features, types.float64, types.boolean), generate) if fits else None
@@ -365,12 +386,18 @@ def small_sample(context: Any, root: Any, w: Any, width: Any, z: Any, out: Any) 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         code = _Code(context, builder, signature, arguments)
         size, count, start = code.shape(1)[0], code.shape(4)[0], code.number(0)
-        mask, none = code.within(size), code.within(start)
-        masks = [builder.select(builder.icmp_signed("<", code.number(k), count), mask, none) for k in range(LANES)]
-        v = code.plus(code.some(code.at(1, start), mask), code.everywhere(arguments[2]), code.some(code.at(3, start), mask))
-        rows = [code.times(v, code.some(code.at(0, builder.mul(code.number(k), size)), masks[k])) for k in range(LANES)]
-        low, high = code.totals(rows[:ROWS]), code.totals(rows[ROWS:])
-        code.keep_some(code.chosen(low, high, *range(LANES)), code.at(4, start), code.within(count))
+
+        def sample(most: int) -> None:
+            mask, none = code.within(size), code.within(start)
+            masks = [builder.select(builder.icmp_signed("<", code.number(k), count), mask, none) for k in range(most)]
+            v = code.plus(
+                code.some(code.at(1, start), mask), code.everywhere(arguments[2]), code.some(code.at(3, start), mask)
+            )
+            rows = [code.times(v, code.some(code.at(0, builder.mul(code.number(k), size)), masks[k])) for k in range(most)]
+            low, high = code.totals(rows[:ROWS]), code.totals(rows[ROWS:])
+            code.keep_some(code.chosen(low, high, *range(LANES)), code.at(4, start), code.within(count))
+
+        code.few(size, sample)
         return code.nothing
 
     return (types.void(root, w, types.float64, z, out), generate) if _plain(root, w, z, out) else None
