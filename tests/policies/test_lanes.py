@@ -7,6 +7,7 @@ from adaprivate.compiled import entry, normals, streams
 from adaprivate.policies.core import linear
 from adaprivate.policies.core.lanes import LARGEST, drawn_in, times, times_turned
 from adaprivate.policies.noise_aware.posterior import foresee
+from adaprivate.policies.noise_aware.state import add_products
 
 SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 20, 31]
 
@@ -31,6 +32,11 @@ def _absorbed(root, w, phi, features):
 @entry
 def _foreseen(root, w, phi, event, strength):
     foresee(root, w, phi, event, strength)
+
+
+@entry
+def _multiplied(design, cross, f, e):
+    add_products(design, cross, f, e)
 
 
 @entry
@@ -122,6 +128,21 @@ def test_an_event_foreseen(size):
     np.testing.assert_allclose(np.linalg.inv(root @ root.T), before + 3.0 * np.outer(x, x), rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(root @ w, mean, rtol=1e-9, atol=1e-9)
     assert all((numbers == 7.0).all() for pair in (beside, first) for numbers in pair)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_products_of_an_event(size):
+    """f f', of which the lower triangle is kept, and f e'."""
+    rng = np.random.default_rng(size)
+    (design, beside), (cross, around) = guarded(size * (size + 1) // 2), guarded(size, size)
+    (f, first), (e, second) = guarded(size), guarded(size)
+    f[:], e[:] = rng.standard_normal((2, size))
+    f[rng.random(size) < 0.3] = 0.0
+    expected = design + np.outer(f, f)[np.tril_indices(size)], cross + np.outer(f, e)
+    _multiplied(design, cross, f, e)
+    np.testing.assert_allclose(design, expected[0], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(cross, expected[1], rtol=0, atol=1e-12)
+    assert all((numbers == 7.0).all() for pair in (beside, around, first, second) for numbers in pair)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -403,6 +403,31 @@ def small_sample(context: Any, root: Any, w: Any, width: Any, z: Any, out: Any) 
     return (types.void(root, w, types.float64, z, out), generate) if _plain(root, w, z, out) else None
 
 
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]
+def small_products(context: Any, design: Any, cross: Any, f: Any, e: Any) -> Any:
+    """Add f f' to ``design``, its lower triangle row after row, and f e' to ``cross``: at most eight numbers each."""
+    del context
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        code = _Code(context, builder, signature, arguments)
+        size, start = code.shape(2)[0], code.number(0)
+
+        def enter(most: int) -> None:
+            mask, none = code.within(size), code.within(start)
+            left, right = (code.some(code.at(array, start), mask) for array in (2, 3))
+            for k in range(most):
+                there, entry = builder.icmp_signed("<", code.number(k), size), code.lane(left, k)
+                triangle = code.within(code.number(k + 1)), code.at(0, code.number(k * (k + 1) // 2)), left
+                for lanes, address, numbers in (triangle, (mask, code.at(1, builder.mul(code.number(k), size)), right)):
+                    some = builder.select(there, lanes, none)
+                    code.keep_some(code.plus(code.some(address, some), entry, numbers), address, some)
+
+        code.few(size, enter)
+        return code.nothing
+
+    return (types.void(design, cross, f, e), generate) if _plain(design, cross, f, e) else None
+
+
 class _Best:
     """Of each of four lanes the largest score so far, and where it was first: kept on the stack."""
 

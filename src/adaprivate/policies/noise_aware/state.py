@@ -16,6 +16,7 @@ from adaprivate.compiled import Record, Streams, entry, kernel
 from adaprivate.offered import Offered, how_many, row
 from adaprivate.policies.core.books import fill_direction
 from adaprivate.policies.core.dispatch import counts, reads, selects
+from adaprivate.policies.core.lanes import LANES, small_products
 from adaprivate.policies.core.linear import dot, highest, most_optimistic, sample_parameter
 from adaprivate.policies.core.propensities import Propensities, certain, gaussian_best, propensities_of
 from adaprivate.policies.noise_aware.folding import fold
@@ -201,6 +202,22 @@ def faded(plan: Any, rounds: int) -> float:
     return min(plan.exploration * (end / rounds) ** plan.fading, plan.widest)  # type: ignore[no-any-return]
 
 
+@kernel
+def add_products(design: Floats, cross: Floats, f: Floats, e: Floats) -> None:
+    """Add f f' to ``design``, its lower triangle row after row, and f e' to ``cross``."""
+    size, place = e.shape[0], 0
+    if size <= LANES:
+        small_products(design, cross, f, e)
+        return
+    for i in range(size):
+        if f[i] != 0.0:
+            for j in range(i + 1):
+                design[place + j] += f[i] * f[j]
+            for j in range(size):
+                cross[i, j] += f[i] * e[j]
+        place += i + 1
+
+
 @counts.of(NoiseAwareState)
 def _counted(state: NoiseAwareState, features: Floats) -> None:
     s, p = state.scalars[0], state.plan[0]
@@ -227,14 +244,7 @@ def _counted(state: NoiseAwareState, features: Floats) -> None:
             s.block = place
             s.closes = state.waiting[place] >= max(p.block, (p.growth - 1.0) * state.told[place])
     elif s.channel == GAUSSIAN:
-        k, place = s.place, 0
-        for i in range(size):
-            if f[i] != 0.0:
-                for j in range(i + 1):
-                    state.designs[k, place + j] += f[i] * f[j]
-                for j in range(size):
-                    state.crosses[k, i, j] += f[i] * e[j]
-            place += i + 1
+        add_products(state.designs[s.place], state.crosses[s.place], f, e)
         if p.foresees and (not p.people or dot(f, e) > 0.0):
             foresee(state.root, state.coordinates, state.rotated, e, 1.0 / s.variance)
     s.round += 1
