@@ -411,10 +411,13 @@ def _row(
     share, share_sem = mean_sem([run.learned_share for run in runs])
     guarantee = policy.guarantee()
     own = {field.name: getattr(policy, field.name) for field in dataclasses.fields(policy)}  # type: ignore[arg-type]
+    epsilon = own.get("epsilon")
+    if epsilon is None and "epsilon" in own and guarantee is not None:  # an option says it another way
+        epsilon = guarantee.epsilon
     return {
         "policy": policy.name,
         "environment": environment.name,
-        "epsilon": own.get("epsilon"),
+        "epsilon": epsilon,
         "delta": own.get("delta"),
         "rounds": rounds,
         "seeds": len(runs),

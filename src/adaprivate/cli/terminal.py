@@ -73,14 +73,28 @@ def progress(total: float, title: str, *, unit: str, silent: bool) -> Iterator[C
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    class Bar(Progress):
+        """Says for each task how fast it is, once that is known."""
+
+        def get_renderables(self) -> Any:
+            for task in self.tasks:
+                known = unit == "rounds" and task.speed is not None
+                task.fields["rate"] = f"{task.speed:,.0f} {unit}/s" if known else ""
+            return super().get_renderables()
+
     console = Console(stderr=True)
     if silent or quiet() or not console.is_terminal:
         yield lambda amount: None
         return
-    rate = TextColumn("{task.speed:,.0f} " + unit + "/s" if unit == "rounds" else "")
-    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(title, total=total)
+    columns = (
+        TextColumn(title),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Bar(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=total, rate="")
         yield lambda amount: bar.advance(task, amount)
 
 

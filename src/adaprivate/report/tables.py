@@ -128,7 +128,7 @@ def simulation_table(rows: Sequence[dict[str, Any]]) -> Table:
     table = Table(
         title=f"{rows[0]['environment']}: {rows[0]['rounds']:,} rounds, {rows[0]['seeds']} seeds", title_justify="left"
     )
-    table.add_column("policy")
+    table.add_column("policy", no_wrap=True, min_width=max(len(row["policy"]) for row in rows))
     for heading in ("epsilon", "% of LinUCB", "of tuned", "learned share", "regret", "rounds/s"):
         table.add_column(heading, justify="right")
     for row in rows:
@@ -139,7 +139,7 @@ def simulation_table(rows: Sequence[dict[str, Any]]) -> Table:
             _with_sem(row["percent_of_tuned_linucb"], row["percent_of_tuned_linucb_sem"], 1),
             _with_sem(100 * row["learned_share"], row["learned_share_sem"] and 100 * row["learned_share_sem"], 1) + " %",
             _with_sem(row["regret_mean"], row["regret_sem"], 0),
-            f"{row['rounds_per_second']:,.0f}",
+            f"{row['rounds_per_second'] / 1e6:.2g} M",
         )
     return table
 
