@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import re
 
 import numpy as np
 import pytest
@@ -29,6 +30,16 @@ def test_signatures_are_those_of_the_settings(function):
         assert given.default is inspect.Parameter.empty if needed else given.default == field.default
     by_name = inspect.signature(opening.policy).parameters
     assert [made[option] for option in ALSO] == [by_name[option] for option in ALSO]
+
+
+@pytest.mark.parametrize("function", named.NAMES)
+def test_help_explains_what_the_settings_explain(function):
+    first, _, explained = inspect.getdoc(policies.settings_class(named.NAMES[function])).partition("\n")
+    said = inspect.getdoc(getattr(ap, function))
+    assert said.startswith(first)
+    assert explained.strip() in said
+    private = set(inspect.signature(getattr(ap, function)).parameters) & {"centre", "channel", "unit", "schedule"}
+    assert all(re.search(rf"\b{option}\b", said) for option in private)
 
 
 def test_all_of_them_are_public():

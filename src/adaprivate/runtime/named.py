@@ -6,6 +6,9 @@ A test holds every signature against the settings that it stands for: their name
 
 from __future__ import annotations
 
+import inspect
+
+from adaprivate import policies
 from adaprivate.mechanisms import Secure
 from adaprivate.runtime.opening import policy
 from adaprivate.runtime.policy import Policy
@@ -24,6 +27,14 @@ NAMES = {
     "RandomPlay": "random",
 }
 """The functions of this file, and the policies that they make."""
+
+
+def _explain() -> None:
+    """Have ``help`` say of every option what the settings say of it."""
+    for function, name in NAMES.items():
+        made = globals()[function]
+        explained = inspect.getdoc(policies.settings_class(name)) or ""
+        made.__doc__ = f"{inspect.getdoc(made)}\n\n{explained.partition(chr(10))[2].strip()}\n"
 
 
 def NoiseAware(
@@ -59,7 +70,7 @@ def NoiseAware(
 ) -> Policy:
     """The largest upper bound of the posterior given all releases, wider where the same candidates come again.
 
-    ``policy("noise-aware", ...)`` with its options spelt out: :func:`policies.settings_class` explains them.
+    ``policy("noise-aware", ...)`` with its options spelt out.
     """
     return policy("noise-aware", **locals())
 
@@ -99,7 +110,7 @@ def NoiseAwareTS(
 ) -> Policy:
     """Samples theta from the posterior given all releases, its spread scaled by v (T/t)^fading.
 
-    ``policy("noise-aware-ts", ...)`` with its options spelt out: :func:`policies.settings_class` explains them.
+    ``policy("noise-aware-ts", ...)`` with its options spelt out.
     """
     return policy("noise-aware-ts", **locals())
 
@@ -138,7 +149,7 @@ def NoiseAwareUCB(
 ) -> Policy:
     """The largest posterior mean plus alpha posterior standard deviations, by default more and more of them.
 
-    ``policy("noise-aware-ucb", ...)`` with its options spelt out: :func:`policies.settings_class` explains them.
+    ``policy("noise-aware-ucb", ...)`` with its options spelt out.
     """
     return policy("noise-aware-ucb", **locals())
 
@@ -168,7 +179,7 @@ def AdaPrivateTS(
 ) -> Policy:
     """Thompson sampling from N(A^-1 b, v^2 A^-1), b released in batches.
 
-    ``policy("adaprivate-ts", ...)`` with its options spelt out: :func:`policies.settings_class` explains them.
+    ``policy("adaprivate-ts", ...)`` with its options spelt out.
     """
     return policy("adaprivate-ts", **locals())
 
@@ -198,7 +209,7 @@ def AdaPrivateUCB(
 ) -> Policy:
     """The candidate with the largest x' A^-1 b + alpha sqrt(x' A^-1 x), b released in batches.
 
-    ``policy("adaprivate-ucb", ...)`` with its options spelt out: :func:`policies.settings_class` explains them.
+    ``policy("adaprivate-ucb", ...)`` with its options spelt out.
     """
     return policy("adaprivate-ucb", **locals())
 
@@ -221,7 +232,7 @@ def RRLinUCB(
 ) -> Policy:
     """The candidate with the largest x' A^-1 b + alpha sqrt(x' A^-1 x), every reward seen as a flipped bit.
 
-    ``policy("rr-linucb", ...)`` with its options spelt out: :func:`policies.settings_class` explains them.
+    ``policy("rr-linucb", ...)`` with its options spelt out.
     """
     return policy("rr-linucb", **locals())
 
@@ -244,7 +255,7 @@ def RRLinTS(
 ) -> Policy:
     """Thompson sampling from N(A^-1 b, v^2 A^-1), every reward seen as a flipped bit.
 
-    ``policy("rr-lints", ...)`` with its options spelt out: :func:`policies.settings_class` explains them.
+    ``policy("rr-lints", ...)`` with its options spelt out.
     """
     return policy("rr-lints", **locals())
 
@@ -264,7 +275,7 @@ def LinUCB(
 ) -> Policy:
     """The candidate with the largest x' A^-1 b + alpha sqrt(x' A^-1 x), learning every reward at once.
 
-    ``policy("linucb", ...)`` with its options spelt out: :func:`policies.settings_class` explains them.
+    ``policy("linucb", ...)`` with its options spelt out.
     """
     return policy("linucb", **locals())
 
@@ -284,7 +295,7 @@ def LinTS(
 ) -> Policy:
     """Thompson sampling from N(A^-1 b, v^2 A^-1), learning every reward at once.
 
-    ``policy("lints", ...)`` with its options spelt out: :func:`policies.settings_class` explains them.
+    ``policy("lints", ...)`` with its options spelt out.
     """
     return policy("lints", **locals())
 
@@ -305,7 +316,7 @@ def TunedLinUCB(
 ) -> Policy:
     """The candidate with the largest e' A^-1 b + alpha sqrt(log(1 + t / d)) sqrt(e' A^-1 e), e = (x, 1), after t rounds.
 
-    ``policy("tuned-linucb", ...)`` with its options spelt out: :func:`policies.settings_class` explains them.
+    ``policy("tuned-linucb", ...)`` with its options spelt out.
     """
     return policy("tuned-linucb", **locals())
 
@@ -322,6 +333,9 @@ def RandomPlay(
 ) -> Policy:
     """Every candidate with the same probability.
 
-    ``policy("random", ...)`` with its options spelt out: :func:`policies.settings_class` explains them.
+    ``policy("random", ...)`` with its options spelt out.
     """
     return policy("random", **locals())
+
+
+_explain()

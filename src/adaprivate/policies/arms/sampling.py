@@ -193,7 +193,9 @@ class SamplingSettings(ArmSettings):
 class BudgetedSamplingSettings(SamplingSettings):
     """Thompson sampling made for a budget: epsilon (1 if nothing is given) or ``eta``-GDP, not both; delta either way.
 
-    prepulls, variance: b and c of Algorithm 2; chosen from the public N, T and eta where not given.
+    epsilon, delta, or eta: the budget; mu of Gaussian noise is eta. prepulls: how often every arm is pulled first.
+    variance: that of a sample around an arm's mean, times its pulls. These two are b and c of Algorithm 2, chosen from the
+    public N, T and eta where not given.
     """
 
     instead_of_epsilon: ClassVar[tuple[str, ...]] = ("eta",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -65,6 +66,16 @@ class PolicySettings:
 
     dimension: int
     rounds: int
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Have ``help`` say of every option what the class that brought it says."""
+        super().__init_subclass__(**options)
+        parts = [inspect.cleandoc(cls.__dict__.get("__doc__") or "")]
+        for base in cls.__bases__:
+            more = (base.__doc__ or "").partition("\n\n")[2]
+            if base is not PolicySettings and more not in parts[0]:
+                parts.append(inspect.cleandoc(more))
+        cls.__doc__ = "\n\n".join(parts)
 
     def __post_init__(self) -> None:
         check.whole("dimension", self.dimension, at_least=self.least_dimension)

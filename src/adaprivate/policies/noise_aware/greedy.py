@@ -18,7 +18,6 @@ from adaprivate.policies.noise_aware.state import GREEDY, Exploration
 class NoiseAwareGreedySettings(NoiseAwareSettings):
     """The largest posterior mean given all releases, no exploration."""
 
-    __doc__ = f"{__doc__}\n\n{NoiseAwareSettings.__doc__}"
     name: ClassVar[str] = "noise-aware-greedy"
 
     @property

@@ -22,7 +22,6 @@ class NoiseAwareDefaultSettings(NoiseAwareSettings):
     of the posterior instead: an upper bound would choose the same for all of them.
     """
 
-    __doc__ = f"{__doc__}\n\n{NoiseAwareSettings.__doc__}"
     name: ClassVar[str] = "noise-aware"
 
     @property

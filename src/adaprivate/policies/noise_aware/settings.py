@@ -36,8 +36,6 @@ LEAST_SCOUTED = 7
 class NoiseAwareSettings(NoiseAwareOptions):
     """A policy that acts on the posterior given all releases."""
 
-    __doc__ = NoiseAwareOptions.__doc__
-
     def __post_init__(self) -> None:
         super().__post_init__()
         if "gaussian" in self.channels:

@@ -22,7 +22,6 @@ class NoiseAwareTSSettings(NoiseAwareSettings):
     v, fading: by default 0.12 and 0.4, at most 1/2 in all; 1 and 0 where the same candidates come again and again.
     """
 
-    __doc__ = f"{__doc__}\n\n{NoiseAwareSettings.__doc__}"
     name: ClassVar[str] = "noise-aware-ts"
     v: float | None = None
     fading: float | None = None

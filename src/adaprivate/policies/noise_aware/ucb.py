@@ -19,7 +19,6 @@ from adaprivate.policies.noise_aware.state import OPTIMISTIC, Exploration
 class NoiseAwareUCBSettings(NoiseAwareSettings):
     """The largest posterior mean plus alpha posterior standard deviations, by default more and more of them."""
 
-    __doc__ = f"{__doc__}\n\n{NoiseAwareSettings.__doc__}"
     name: ClassVar[str] = "noise-aware-ucb"
     alpha: float | None = None
 

@@ -15,7 +15,10 @@ from adaprivate.policies.core.settings import PolicySettings
 
 @dataclass(frozen=True, kw_only=True)
 class OnlineSettings(PolicySettings):
-    """Settings of a linear policy without privacy."""
+    """Settings of a linear policy without privacy.
+
+    ridge: the prior precision of theta. centre: a constant taken off every reward.
+    """
 
     kind: ClassVar[type[LinearState]]
     private: ClassVar[bool] = False
