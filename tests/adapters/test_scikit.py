@@ -4,6 +4,7 @@ import functools
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -65,6 +66,15 @@ def test_predictions_are_greedy_on_what_was_released():
     wanted = np.array([features.build({"context": row}, [0, 1, 2]) @ theta for row in rows])
     assert np.allclose(ours.decision_function(rows), wanted, atol=1e-9)
     assert (ours.predict(rows) == ours.classes_[wanted.argmax(axis=1)]).all()
+
+
+def test_rows_that_are_too_long_are_told_of():
+    X, y = blobs(60)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", ap.ClippedWarning)
+        PrivateBanditClassifier("linucb", norm=0.1, random_state=0).fit(X, y)
+        PrivateBanditClassifier("linucb", norm=1e3, random_state=0).fit(X, y)
+    assert [str(one.message).partition(" and")[0] for one in told] == ["100% of the rows are longer than norm=0.1"]
 
 
 def test_predicting_changes_nothing():
@@ -146,6 +156,7 @@ def test_neither_package_is_needed_before_it_is_asked_for(blocked):
     """Without coba its learner works as it is; without scikit-learn one clear line says what is missing."""
     code = f"""
 import sys
+import warnings
 sys.modules[{blocked!r}] = None
 import adaprivate.adapters as adapters
 adapters.CobaLearner("rr-linucb", adapters.plain_features(2, 2), rounds=5, seed=0, epsilon=1.0)

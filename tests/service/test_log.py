@@ -94,7 +94,7 @@ def test_there_are_no_rewards_unless_they_are_kept(service, clock):
     assert "reward" not in decisions_frame(service, "keeping", rewards=False).columns
 
 
-def test_kept_rewards_are_those_that_came(service, clock):
+def test_kept_rewards_are_those_that_came(service, clock, tmp_path):
     """Of rounds that can still earn one there is no row; one that never came is what it counts as."""
     _, earned = play(service, clock, 400, keep_rewards=True, holdback=0.2)
     asks = [service.check("page", Ask()) for _ in range(7)]
@@ -103,6 +103,8 @@ def test_kept_rewards_are_those_that_came(service, clock):
     assert 300 < len(frame) <= 400
     assert frame["reward"].to_list() == earned[frame["round"].to_numpy()].astype(float).tolist()
     assert len(decisions_frame(service, "page", rewards=False)) == 407
+    facts = write_log(service, "page", tmp_path / "log.parquet")
+    assert (facts["rows"], facts["waiting"]) == (len(frame), 407 - len(frame))
     half = decisions_frame(service, "page", absent=0.5)
     assert set(half["reward"]) == {0.5, 1.0}
     assert (half["reward"] == 1.0).to_list() == (frame["reward"] == 1.0).to_list()
@@ -258,6 +260,7 @@ def test_evaluate_reads_it_back(service, clock, database_url, tmp_path):
         "rewards": True,
         "private": True,
         "flipped": 0,
+        "waiting": 1_200 - json.loads(done.stdout)["rows"],
         "stream": None,
         "features": True,
     }

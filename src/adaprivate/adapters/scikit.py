@@ -9,6 +9,7 @@ X. A row that is given twice (two passes, two folds, two estimators) is two even
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ import numpy as np
 from adaprivate import check, policies
 from adaprivate.adapters.making import made, plain_features, settings_of
 from adaprivate.check import Array, Floats
+from adaprivate.features import Clipping
 from adaprivate.privacy import Guarantee
 
 try:
@@ -91,11 +93,14 @@ class PrivateBanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         places = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
         if not np.array_equal(self.classes_[places], y):
             raise check.InputError("Expected y to hold the stated classes alone; what else it holds is private.")
-        every, chosen = np.arange(len(self.classes_)), np.zeros(len(X), dtype=np.int64)
+        every, chosen, clipping = np.arange(len(self.classes_)), np.zeros(len(X), dtype=np.int64), Clipping()
         for number, (row, place) in enumerate(zip(X, places.tolist(), strict=True)):
-            decision = self.policy_.decide(self._featuriser.build({"context": row}, every))
+            decision = self.policy_.decide(self._featuriser.build({"context": row}, every, clipping))
             self.policy_.learn(decision, decision.action == place)
             chosen[number] = decision.action
+        if clipping.warning() is not None:
+            long = f"{clipping.share:.0%} of the rows are longer than norm={self.norm:g} and were clipped"
+            warnings.warn(f"{long}: scale X by public constants.", check.ClippedWarning, stacklevel=3)
         self.policy_.advance()  # whatever the rewards were: what is released by now is what predictions see
         self.chosen_ = self.classes_[chosen]
         return self

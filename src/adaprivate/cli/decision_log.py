@@ -57,6 +57,12 @@ def log(
         show("Features of candidates are left out: there are too many columns.")
     if facts.get("rewards_of_other_decisions"):
         show(f"{facts['rewards_of_other_decisions']:,} of your rewards are of none of these decisions.")
+    if facts["waiting"]:
+        show(f"{facts['waiting']:,} decisions are left out: their batch still takes rewards. --no-rewards has them, too.")
+    if not facts["rewards"] and not no_rewards:
+        show(
+            "No rewards are in it: this bandit does not keep them (keep_rewards). To evaluate, give yours: --rewards FILE."
+        )
     if facts["flipped"]:
         show(f"{facts['flipped']:,} rewards are not in it: they were flipped before they were stored.")
     if facts["private"]:

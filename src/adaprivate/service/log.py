@@ -78,6 +78,8 @@ class DecisionLog:
     """So many of the caller's rewards were of these decisions."""
     flipped: int = field(default=0, init=False)
     """So many rewards that came are null: they were flipped before they were stored."""
+    waiting: int = field(default=0, init=False)
+    """So many decisions are left out, as their batch still takes rewards."""
 
     def __post_init__(self) -> None:
         if self.stream is not None:
@@ -223,6 +225,7 @@ class DecisionLog:
             {name: self._sealed.get(stream, 0) for stream, name in enumerate(STREAMS)}, return_dtype=pl.Int64
         )
         over = frame.filter(pl.col("round") < sealed)
+        self.waiting += len(frame) - len(over)
         joined = over.join(self._kept(over["round"]), on="round", how="left", maintain_order="left")
         self.flipped += int(joined["told"].sum())
         came = pl.col("told").is_not_null()
@@ -274,6 +277,7 @@ def write_log(source: Database | Any, name: str, path: str | Path, **options: An
     facts |= {
         "private": log.private,
         "flipped": log.flipped,
+        "waiting": log.waiting,
         "stream": log.stream,
         "features": f"{BEGINNING}_0_0" in columns,
     }

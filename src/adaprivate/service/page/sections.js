@@ -117,20 +117,21 @@ function drawItems(status, series) {
   const items = ordered(status.name, status.version, series.items);
   const seen = showAll ? items : items.slice(0, FEW);
   const scores = items.map((item) => item.score).filter((score) => score !== null);
+  const scored = scores.length > 0;  // where features come with a context an item alone has none
   const least = Math.min(0, ...scores), most = Math.max(...scores, least + 1e-9);
   const largest = Math.max(...items.map((item) => item.share), 1e-9);
   keep($("items"), [seen, least, most, largest], (node) => {
     const rows = seen.map((item) => [
       make("span", {class: "id", title: item.id}, item.id),
       meter(item.share / largest, share(item.share)),
-      item.score === null ? "\u2013" : meter((item.score - least) / (most - least), fixed(item.score, 3)),
+      ...scored ? [item.score === null ? "\u2013" : meter((item.score - least) / (most - least), fixed(item.score, 3))] : [],
     ]);
-    const head = [["Item"], ["Share of rounds"], ["Score", "score"]];
+    const head = [["Item"], ["Share of rounds"], ...scored ? [["Score", "score"]] : []];
     const none = make("p", {class: "soft"}, "No item has been named or shown yet.");
     node.replaceChildren(rows.length ? table(head, rows, "items") : none);
   });
   const words = "Share: how often learned rounds of released batches showed an item. "
-    + "Score: the mean reward that the last release lets one expect of it.";
+    + (scored ? "Score: the mean reward that the last release lets one expect of it." : "");
   write($("items-note"), items.length ? words : "");
   $("more").hidden = items.length <= FEW;
   write($("more"), showAll ? `Show the first ${FEW}` : `Show all ${whole(items.length)} items`);
