@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo serve docs test check mutants bench readme clean
+.PHONY: demo serve docs test check mutants versions bench readme clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/installed
@@ -27,6 +27,9 @@ test: check
 
 mutants: $(VENV)/installed-test  # plants mistakes in a copy of the source: do the tests notice? Takes half an hour
 	$(BIN)/python -m tests.mutants
+
+versions: $(VENV)/installed-test  # the oldest and the newest packages that are allowed, with every Python found: half an hour
+	$(BIN)/python -m tests.versions $(PYTHONS)
 
 bench: $(VENV)/installed-test  # everything measured, as ratios: 20 minutes; QUICK=1 a few; SERVICE=1 the service too; PARTS=engine,peers
 	$(BIN)/python benchmarks/peers.py  # environments for other libraries, at the first time
