@@ -22,8 +22,9 @@ serve: $(VENV)/installed-service  # the service, made-up readers who use it, and
 	  $(BIN)/python examples/service/app.py --url http://127.0.0.1:$(PORT) $(if $(ROUNDS),--rounds $(ROUNDS)) & readers=$$!; \
 	  while kill -0 $$readers 2>/dev/null; do kill -0 $$service 2>/dev/null || died; sleep 0.5; done; wait $$readers
 
-test: check
-	$(BIN)/python -m pytest -n auto --junitxml=build/tests.xml
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() * 3 // 2)')
+test: check  # half as many processes again as there are cores: tests of the service wait for clocks and disks
+	$(BIN)/python -m pytest -n $(WORKERS) --junitxml=build/tests.xml
 
 mutants: $(VENV)/installed-test  # plants mistakes in a copy of the source: do the tests notice? Takes half an hour
 	$(BIN)/python -m tests.mutants

@@ -105,7 +105,7 @@ def _glance(done: dict[str, Reproduced], attacks: list[dict[str, Any]], out: Pat
         attacks=attacks,
         claims=done["claims"].cells,
         levels=done["table1"].cells,
-        world="The paper's synthetic world: five of 100 candidates in 20 dimensions",
+        world="The synthetic world of the AdaPrivate-TS paper: five of 100 candidates in 20 dimensions",
         rounds=rows[0].get("rounds", ROUNDS),
         seeds=done[MAIN].seeds,
         seconds=time.monotonic() - started,

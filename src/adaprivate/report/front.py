@@ -116,8 +116,8 @@ def works(glance: Glance, epsilon: float) -> Told:
     return Told(
         share["ours"],
         f"of what there is to learn is learned in {glance.rounds:,} rounds at epsilon {epsilon:g}.",
-        f"Without privacy {share['tuned']}, by randomised response {share['flips']}, as published {share['published']}; 0 "
-        "is random play, 100 the best candidate every time.",
+        f"Without privacy {share['tuned']}, by randomised response {share['flips']}, AdaPrivate-TS as published "
+        f"{share['published']}; 0 is random play, 100 the best candidate every time.",
     )
 
 
@@ -127,7 +127,8 @@ def cost(glance: Glance, epsilon: float) -> Told:
     return Told(
         lost["ours"],
         f"less reward at epsilon {epsilon:g} than by the best policy here that protects nobody.",
-        f"By randomised response {lost['flips']}, as published {lost['published']}, by random play {lost['random']} less.",
+        f"By randomised response {lost['flips']}, AdaPrivate-TS as published {lost['published']}, "
+        f"random play {lost['random']} less.",
     )
 
 
