@@ -19,4 +19,4 @@ def made(tmp_path_factory):
         )
         done = CliRunner().invoke(app, ["demo", "--quick", "--out", str(folder)], catch_exceptions=False)
     assert done.exit_code == 0
-    return folder, done.output, kept["glance"]
+    return folder, done.stdout, kept["glance"]  # whoever comes first compiles, and says so on stderr
