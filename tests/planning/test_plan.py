@@ -316,3 +316,14 @@ def test_simulation_that_contradicts_a_prediction_is_told():
     assert "CONTRADICTS what is predicted: noise-aware at epsilon 2" in str(
         dataclasses.replace(plan, measured=off, seeds=12)
     )
+
+
+def test_all_that_is_missing_is_asked_for_at_once():
+    for options, words in (
+        ({}, "dimension, candidates and rounds to be given: whole numbers (or arms for dimension and candidates"),
+        ({"dimension": 3}, "candidates and rounds to be given: whole numbers (or users and visits for rounds"),
+        ({"users": 30, "visits": 3}, "dimension and candidates to be given: whole numbers (or arms"),
+    ):
+        with pytest.raises(InputError) as raised:
+            ap.plan(**options)
+        assert str(raised.value).startswith(f"Expected {words}")
