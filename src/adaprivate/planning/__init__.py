@@ -47,7 +47,7 @@ def plan(
     returning: str = "evenly",
     unit: str | None = None,
     counted_visits: int = 10,
-    from_log: str | Path | None = None,
+    from_log: Any = None,
     action: str | None = None,
     context: Sequence[str] = (),
     candidate_columns: str | None = None,
@@ -64,9 +64,9 @@ def plan(
     unit is "event"; ``counted_visits`` of each count. returning: "evenly", or "zipf", the k-th in proportion to 1/k.
     delta: the probability of exceeding epsilon.
 
-    from_log: a CSV or parquet file, one decision a row, from which rounds, candidates, dimension and people are taken. Its
-    rewards are never read. action, context (or features), candidate_columns (how columns x_k_j begin) and user name its
-    columns; features are made of a context as ap.evaluate makes them.
+    from_log: a CSV or parquet file, or a table as ap.evaluate takes it, one decision a row, from which rounds, candidates,
+    dimension and people are taken. Its rewards are never read. action, context (or features), candidate_columns (how
+    columns x_k_j begin) and user name its columns; features are made of a context as ap.evaluate makes them.
     """
     log, counts = None, None
     if from_log is None:
@@ -105,7 +105,13 @@ def plan(
         often = _often(1 / np.arange(1.0, people + 1) if counts is None else counts)
     known = base_rate is not None
     task = Task(world, rounds, float(epsilons[0]), delta, known, people, counted_visits, often, seen)
-    return prospect(task, epsilons, rates_known=known, source=str(from_log or ""))
+    return prospect(task, epsilons, rates_known=known, source=_named(from_log))
+
+
+def _named(log: Any) -> str:
+    if log is None:
+        return ""
+    return str(log) if isinstance(log, str | Path) else "the table given"
 
 
 def _expect_all(
