@@ -54,6 +54,9 @@ def plan(
         str | None, typer.Option(help="How the log's columns of candidates' features begin: x for x_0_3.")
     ] = None,
     user: Annotated[str | None, typer.Option(help="The log's column of people (user, or user_id).")] = None,
+    reward: Annotated[
+        str | None, typer.Option(help="The log's column of rewards, which is not read (reward, or click).")
+    ] = None,
     simulate: Annotated[bool, typer.Option("--simulate", help="Confirm it by simulation in the world assumed.")] = False,
     seeds: Annotated[
         int | None,
@@ -108,6 +111,7 @@ def plan(
         context=[*(context or ()), *(features or ())],
         candidate_columns=candidate_columns,
         user=user,
+        reward=reward,
     )
     if simulate:
         runs = SEEDS if seeds is None else seeds

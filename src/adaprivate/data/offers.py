@@ -46,6 +46,8 @@ class Offers:
     arms: bool
     visits: Integers | None = None
     """How often each person came; None where the log does not tell people apart."""
+    read: tuple[str, ...] = ()
+    """The columns that were read."""
 
     @property
     def count(self) -> int:
@@ -65,8 +67,12 @@ def offers(
     features: Sequence[str] = (),
     candidates: str | None = None,
     user: str | None = None,
+    reward: str | None = None,
 ) -> Offers:
-    """What is public of the log at this path, or in this table; columns are named as for ``log``, and no other is read."""
+    """What is public of the log at this path, or in this table; columns are named as for ``log``, and no other is read.
+
+    ``reward`` names the column of rewards where it is not called reward or click: it may play no other part.
+    """
     held = not isinstance(log, str | Path)
     file = File(Path("log" if held else log))
     if held:
@@ -75,14 +81,20 @@ def offers(
         raise InputError(f"Expected {log} to be a file.")
     else:
         table, of = _lazy(file)
-    names = table.collect_schema().names()
+    try:
+        names = table.collect_schema().names()
+    except (pl.exceptions.PolarsError, OSError) as error:  # whose text may hold a line of it
+        raise InputError(f"Expected {file} to be a whole table with a line of names ({type(error).__name__}).") from None
     if action is None:
         action = usual_name(ACTIONS, names, (user,)) or ACTIONS[0]
     if user is None:
         user = usual_name(USERS, names, (action,))
     user = user or None  # '' for none
+    private = (*REWARDS, *filter(None, (reward,)))
+    if reward is not None and reward not in names:
+        no_column(file, reward, names)
     for name in (action, *features, *filter(None, (user, candidates))):
-        if name in REWARDS:
+        if name in private:
             raise InputError(f"Expected {name!r} not to be asked for: rewards are not read.")
     wanted = [name for name in (action if candidates is None else None, user) if name]
     for name in wanted:
@@ -91,7 +103,10 @@ def offers(
     empty = in_memory(file, pl.DataFrame({name: [] for name in names}), of)
     places = () if candidates is None else candidate_columns(empty, candidates)
     offered = [name for own in places for name in own]
-    context = named_columns(empty, features, (action, *REWARDS), user) if candidates is None else []
+    context = named_columns(empty, features, (action, *private), user) if candidates is None else []
+    if not set(private) & set(names):
+        _expect_whole_names(features, context)
+    read = tuple(dict.fromkeys([*wanted, *offered, *context]))
     public = _collected(file, table.select(wanted or offered[:1] or names[:0]))
     if len(public) == 0:
         no_rows(file)
@@ -100,24 +115,36 @@ def offers(
         first = _collected(file, table.select(offered).head(LOOKED_AT))
         first = first.select(_numeric(first[name]) for name in first.columns)
         values, _ = context_of(file, first, offered, of)
-        return Offers(len(public), _scaled(values.reshape(len(first), len(places), -1)), False, visits)
+        return Offers(len(public), _scaled(values.reshape(len(first), len(places), -1)), False, visits, read)
     count = public[action].n_unique()
     if count < 2:
         fault(file, None, action, count, "different actions, two or more")
     if not context:
-        return Offers(len(public), np.eye(count)[None], True, visits)
+        return Offers(len(public), np.eye(count)[None], True, visits, read)
     known = _collected(file, table.select(context))
     known = known if held else _typed(file, known)
     drafted = LogFeatures.from_dict(draft(in_memory(file, known, of), context, None, (), count))  # as evaluate drafts them
     coordinates = drafted.contexts(known.head(LOOKED_AT))
     coordinates = coordinates[: max(2, MOST_NUMBERS // (count * drafted.featuriser.dimension))]
     items = np.broadcast_to(np.arange(count), (len(coordinates), count))
-    return Offers(len(public), drafted.featuriser.build_many(coordinates, items), False, visits)
+    return Offers(len(public), drafted.featuriser.build_many(coordinates, items), False, visits, read)
+
+
+def _expect_whole_names(wanted: Sequence[str], found: Sequence[str]) -> None:
+    """Where nobody said which column holds rewards, a few letters must not find it."""
+    for name in found:
+        if not any(name == word or name.startswith(word if word.endswith("_") else f"{word}_") for word in wanted):
+            given = next(word for word in wanted if name.startswith(word))
+            words = "to be a column, or to stand before a _ in columns, where no column is called reward or click"
+            raise InputError(f"Expected context={given!r} {words}: it would read {name!r} (or say reward=NAME).")
 
 
 def _lazy(file: File) -> tuple[pl.LazyFrame, str]:
     if file.suffix == ".parquet":
         return pl.scan_parquet(file.path), "row"
+    with file.path.open("rb") as start:
+        if start.read(1024).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+            raise InputError(f"Expected {file} to be CSV or parquet: in lines of JSON rewards cannot be left unread.")
     return pl.scan_csv(file.path, infer_schema=False, encoding="utf8-lossy"), "line"
 
 
@@ -125,7 +152,7 @@ def _collected(file: File, table: pl.LazyFrame) -> pl.DataFrame:
     try:
         return table.collect()
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(f"Expected {file} to be a whole table: {str(error).splitlines()[0]}.") from None
+        raise InputError(f"Expected {file} to be a whole table ({type(error).__name__}).") from None
 
 
 def _typed(file: File, public: pl.DataFrame) -> pl.DataFrame:

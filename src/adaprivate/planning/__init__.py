@@ -53,6 +53,7 @@ def plan(
     candidate_columns: str | None = None,
     user: str | None = None,
     features: Sequence[str] = (),
+    reward: str | None = None,
 ) -> Prospect:
     """What each epsilon is predicted to cost, which to take and what to run, before anyone's data is touched.
 
@@ -65,8 +66,9 @@ def plan(
     delta: the probability of exceeding epsilon.
 
     from_log: a CSV or parquet file, or a table as ap.evaluate takes it, one decision a row, from which rounds, candidates,
-    dimension and people are taken. Its rewards are never read. action, context (or features), candidate_columns (how
-    columns x_k_j begin) and user name its columns; features are made of a context as ap.evaluate makes them.
+    dimension and people are taken. Its rewards are never read: no column is but those that the plan names. action, context
+    (or features; whole names, or what stands before a _), candidate_columns (how columns x_k_j begin) and user name its
+    columns; features are made of a context as ap.evaluate makes them. reward: a column that none of these may be.
     """
     log, counts = None, None
     if from_log is None:
@@ -75,7 +77,9 @@ def plan(
         with extras.needed():
             from adaprivate.data.offers import offers
 
-        log = offers(from_log, action=action, features=[*context, *features], candidates=candidate_columns, user=user)
+        log = offers(
+            from_log, action=action, features=[*context, *features], candidates=candidate_columns, user=user, reward=reward
+        )
         for name, value in (("arms", arms), ("dimension", dimension), ("candidates", candidates), ("items", items)):
             check.expect(value is None, name, value, "not to be given with a log, which says it")
         if log.arms:
@@ -105,7 +109,8 @@ def plan(
         often = _often(1 / np.arange(1.0, people + 1) if counts is None else counts)
     known = base_rate is not None
     task = Task(world, rounds, float(epsilons[0]), delta, known, people, counted_visits, often, seen)
-    return prospect(task, epsilons, rates_known=known, source=_named(from_log))
+    read = () if log is None else log.read
+    return prospect(task, epsilons, rates_known=known, source=_named(from_log), read=read)
 
 
 def _named(log: Any) -> str:
@@ -148,7 +153,8 @@ def _world(
         for name, value in (("dimension", dimension), ("candidates", candidates), ("items", items)):
             check.expect(value is None, name, value, "not to be given with arms")
         dimension = candidates = items = check.whole("arms", arms, at_least=2, at_most=1_000)
-    dimension = check.whole("dimension", dimension, at_least=1, at_most=4_096)
+    least = 1 if arms is not None else 2  # one number orders candidates alike for whoever knows its sign
+    dimension = check.whole("dimension", dimension, at_least=least, at_most=4_096)
     candidates = check.whole("candidates", candidates, at_least=2, at_most=100_000)
     if items is not None:
         check.whole("items", items, at_least=candidates)

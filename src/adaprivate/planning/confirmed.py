@@ -6,6 +6,8 @@ from adaprivate.planning.prediction import Task
 
 DIMENSIONS, CANDIDATES, ROUNDS, RATES = (3, 50), (2, 20), (1_000, 100_000), (0.01, 0.8)
 SIGNALS, EPSILONS, DELTAS, VISITS = (0.5, 5.0), (0.05, 5.0), (1e-6, 1e-4), (1.0, 50.0)
+CROWDED = 8
+"""In fewer dimensions than that, predictions are far too low where there are more candidates than dimensions."""
 LEAST_ITEMS, ROUNDS_PER_DIMENSION = 30, 100
 RARE = 0.1
 """Where random play earns less than this of fixed arms, tuned-linucb explores more than its prediction knows."""
@@ -51,6 +53,8 @@ def outside(task: Task, policy: str = "noise-aware") -> list[str]:
         found.append("the same candidates with features come every round")
     elif not world.fixed and world.items < LEAST_ITEMS:
         found.append(f"there are fewer than {LEAST_ITEMS} items")
+    if not world.fixed and world.candidates > world.dimension < CROWDED:
+        found.append(f"more candidates than dimensions, which are fewer than {CROWDED}")
     if not world.arms and task.rounds < ROUNDS_PER_DIMENSION * world.dimension:
         found.append(f"fewer than {ROUNDS_PER_DIMENSION} rounds for each dimension")
     return found

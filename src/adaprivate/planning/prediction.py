@@ -40,6 +40,8 @@ PLAYED_ITEMS, SEEN_WEIGHT = 2.0, 0.5
 WIDER = 1.25
 """How much more fixed arms are explored than by a fluid of rounds."""
 STEPS = 6
+EARLIEST = 25.0
+"""Before so many rounds nothing is predicted by itself."""
 INTERCEPT = 0.3
 """The share of an event's weight that the noise-aware policies spend on the mean reward."""
 CHANNELS = ("flip", "gaussian", "items")
@@ -100,6 +102,19 @@ class Task:
         if max(scouted, found.first) + self.first_batch > self.rounds:
             found = choose(self.seen, self.outlook, ("flip", "items"), None)
         return dataclasses.replace(found, first=max(scouted, found.first))
+
+
+def moments(rounds: int) -> tuple[Floats, Floats]:
+    """The policies' own :func:`midpoints`; in long runs more before the first, where half is learned by then."""
+    t, dt = midpoints(rounds)
+    first = float(dt[0]) * rounds
+    early = (
+        np.geomspace(EARLIEST, first, max(2, 1 + math.ceil(4 * math.log2(first / EARLIEST)))) if first > EARLIEST else None
+    )
+    if early is None:
+        return t, dt
+    edges = np.concatenate([[0.0], early])
+    return np.concatenate([(edges[1:] + edges[:-1]) / 2, t[1:]]), np.concatenate([np.diff(edges) / rounds, dt[1:]])
 
 
 @dataclass(frozen=True)
@@ -186,7 +201,7 @@ def predicted(task: Task, policy: str = "noise-aware") -> Curve:
 
 def _of_blocks(task: Task, policy: str) -> Curve:
     """Class x context: each direction of the blocks says as much of the scores, which differ as the world says."""
-    world, (t, dt) = task.world, midpoints(task.rounds)
+    world, (t, dt) = task.world, moments(task.rounds)
     spectrum, so_far, rho = np.array(task.seen.spectrum), np.cumsum(dt), np.full(len(t), 0.5)
     for _ in range(STEPS):
         variance = np.cumsum(dt * world.played(rho)[1]) / so_far
@@ -197,7 +212,7 @@ def _of_blocks(task: Task, policy: str) -> Curve:
 
 
 def _of_features(task: Task, policy: str) -> Curve:
-    world, (t, dt) = task.world, midpoints(task.rounds)
+    world, (t, dt) = task.world, moments(task.rounds)
     spectrum, weights = _spectrum(task)
     d = world.dimension
     so_far = np.cumsum(dt)

@@ -34,7 +34,9 @@ class Prospect:
     tasks: tuple[Task, ...]
     rates_known: bool
     source: str = ""
-    """The log that public numbers are from."""
+    """The log that public numbers are from,"""
+    read: tuple[str, ...] = ()
+    """and the columns of it that were read."""
     measured: Mapping[tuple[str, float | None], tuple[float, float | None]] = field(default_factory=dict)
     """The simulated learned share of a policy at an epsilon (None: without privacy), and its standard error."""
     seeds: int = 0
@@ -249,6 +251,7 @@ class Prospect:
                 "users": task.people or None,
                 "visits": task.rounds / task.people if task.people else None,
                 "log": self.source or None,
+                "columns_read": list(self.read) if self.source else None,
             },
             "knee": self.knee,
             "advised": {"policy": OURS, **self.options},
@@ -262,7 +265,9 @@ class Prospect:
         return text(self)
 
 
-def prospect(task: Task, epsilons: Sequence[float], *, rates_known: bool, source: str = "") -> Prospect:
+def prospect(
+    task: Task, epsilons: Sequence[float], *, rates_known: bool, source: str = "", read: tuple[str, ...] = ()
+) -> Prospect:
     """The plan for this task at each of these epsilons."""
     tasks = tuple(dataclasses.replace(task, epsilon=float(epsilon)) for epsilon in epsilons)
-    return Prospect(tasks, rates_known, source)
+    return Prospect(tasks, rates_known, source, read)

@@ -59,7 +59,7 @@ def assumed(plan: Prospect) -> str:
         else f"{world.candidates} candidates ({kinds}), {world.dimension} dimensions"
     )
     people = f" by {task.people:,} people" if task.people else ""
-    log = f" From public columns of {plan.source}; no reward was read." if plan.source else ""
+    log = f" From {', '.join(plan.read) or 'no column'} of {plan.source}; no other column was read." if plan.source else ""
     known = "" if plan.rates_known else " (--base-rate says otherwise)"
     if plan.source and not plan.rates_known:
         known = " - A GUESS, as the log's rewards are not read: say --base-rate, on which all of this rests -"

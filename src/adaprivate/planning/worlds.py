@@ -109,8 +109,8 @@ class World:
         return (rates @ _WEIGHTS).mean(axis=1), (rates * (1 - rates) @ _WEIGHTS).mean(axis=1)
 
     def learned(self, rates: Floats) -> Floats:
-        """Rates as learned shares: 0 random play, 1 the best candidate."""
-        return (rates - self.base_rate) / self.gain
+        """Rates as learned shares: 0 random play, which nothing that learns is behind, 1 the best candidate."""
+        return np.maximum(rates - self.base_rate, 0.0) / self.gain
 
     def options(self) -> dict[str, object]:
         """Of the environment ``synthetic`` that is this world."""

@@ -166,7 +166,7 @@ def blocks(start: int, growth: float, variance: float | Floats, noise: float, li
     while released[-1] <= limit:
         sizes.append(float(max(start, math.ceil((growth - 1) * released[-1]))))
         released.append(released[-1] + sizes[-1])
-    told = np.square(sizes) / (np.reshape(variance, (-1, 1)) * np.array(sizes) + noise)
+    told = np.square(sizes) / np.maximum(np.reshape(variance, (-1, 1)) * np.array(sizes) + noise, 1e-300)  # no noise at 0
     return np.array(released), np.cumsum(told, axis=1)
 
 
