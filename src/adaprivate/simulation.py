@@ -411,13 +411,10 @@ def _row(
     share, share_sem = mean_sem([run.learned_share for run in runs])
     guarantee = policy.guarantee()
     own = {field.name: getattr(policy, field.name) for field in dataclasses.fields(policy)}  # type: ignore[arg-type]
-    epsilon = own.get("epsilon")
-    if epsilon is None and "epsilon" in own and guarantee is not None:  # an option says it another way
-        epsilon = guarantee.epsilon
     return {
         "policy": policy.name,
         "environment": environment.name,
-        "epsilon": epsilon,
+        "epsilon": own.get("epsilon"),
         "delta": own.get("delta"),
         "rounds": rounds,
         "seeds": len(runs),
@@ -432,6 +429,7 @@ def _row(
         "learned_share": share,
         "learned_share_sem": share_sem,
         "rounds_per_second": rounds * len(runs) / max(1e-9, sum(run.seconds for run in runs)),
+        "stated_epsilon": None if guarantee is None else guarantee.epsilon,
         **privacy.stated(guarantee),
         **{key: value for key, value in own.items() if key not in ("epsilon", "delta", "rounds")},
         **{f"environment_{key}": value for key, value in vars(environment).items() if key != "dimension"},

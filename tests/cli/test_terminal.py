@@ -18,7 +18,8 @@ def at_a_terminal(arguments, **environment):
     """The exit code, and what was written to a terminal of 80 columns."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "adaprivate", *arguments]
-    surroundings = {**os.environ, "TERM": "xterm", "COLUMNS": "80", **environment}
+    inherited = {name: value for name, value in os.environ.items() if name != "ADAPRIVATE_QUIET"}  # other tests' --quiet
+    surroundings = {**inherited, "TERM": "xterm", "COLUMNS": "80", **environment}
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=surroundings) as running:
         os.close(theirs)
         parts = []

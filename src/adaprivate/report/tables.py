@@ -134,7 +134,7 @@ def simulation_table(rows: Sequence[dict[str, Any]]) -> Table:
     for row in rows:
         table.add_row(
             row["policy"],
-            number(row["epsilon"]),
+            number(row["epsilon"] or row["stated_epsilon"] or None),  # where eta is given instead, what it is
             _with_sem(row["percent_of_linucb"], row["percent_sem"], 1),
             _with_sem(row["percent_of_tuned_linucb"], row["percent_of_tuned_linucb_sem"], 1),
             _with_sem(100 * row["learned_share"], row["learned_share_sem"] and 100 * row["learned_share_sem"], 1) + " %",
