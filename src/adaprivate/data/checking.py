@@ -12,7 +12,7 @@ import polars as pl
 from adaprivate.check import InputError
 from adaprivate.data.inspecting import FALSE_ALARM, Inspection, inspect
 from adaprivate.data.label_tables import LABELS, labelled
-from adaprivate.data.logs import MOST_NAMED, Columns, columns_of, is_log
+from adaprivate.data.logs import Columns, columns_of, is_log, listed
 from adaprivate.data.rating_sets import find, is_ratings, ratings
 from adaprivate.data.reading import File, arrays
 from adaprivate.data.sources import LINES, TABLES, Source, source_of, table_of
@@ -64,7 +64,7 @@ def check_path(
             return _labelled(place, None)
         raise InputError(
             f"Expected {place} to be ratings, a log (--action, --reward) or a labelled table (--label); by its columns "
-            f"({', '.join(columns[:MOST_NAMED])}) it looks like none."
+            f"({listed(columns)}) it looks like none."
         )
     raise InputError(
         f"Expected {place} to be ratings, a log (--action, --reward) or a labelled table (--label); it looks like none."

@@ -8,7 +8,7 @@ recognised by its columns.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -90,10 +90,24 @@ def no_column(
     file: File | Path, name: str, columns: Sequence[str], otherwise: str = "", names: Sequence[str] = ()
 ) -> NoReturn:
     """Raise one line: which column is not there (nor are its other ``names``), which are, and which was perhaps meant."""
+    question = next(filter(None, (perhaps(one, columns) for one in (name, *names))), "") if look_like_names(columns) else ""
+    raise InputError(f"Expected {file} to have a column {name}{otherwise}; it has {listed(columns)}.{question}")
+
+
+_VALUES = re.compile(r"[\W\d_]*|[-+]?(inf|infinity|nan)|[-+.\d]+e[-+]?\d+|[-+.\d]+%?|\d{4}-\d\d-\d\d.*|true|false|yes|no|null|none|na")
+
+
+def look_like_names(columns: Sequence[str]) -> bool:
+    """Whether these are names of columns, not the values of a first row: those may hold a reward."""
+    return not any(_VALUES.fullmatch(name.strip().lower()) or "_duplicated_" in name for name in columns)
+
+
+def listed(columns: Sequence[str]) -> str:
+    """The names of columns, as errors list them."""
+    if not look_like_names(columns):
+        return f"{len(columns)}, and its first line does not look like their names"
     more = f" and {len(columns) - MOST_NAMED:,} more" if len(columns) > MOST_NAMED else ""
-    there = ", ".join(columns[:MOST_NAMED])
-    question = next(filter(None, (perhaps(one, columns) for one in (name, *names))), "")
-    raise InputError(f"Expected {file} to have a column {name}{otherwise}; it has {there}{more}.{question}")
+    return ", ".join(columns[:MOST_NAMED]) + more
 
 
 def opened(source: str | Path | pl.DataFrame, name: str) -> tuple[File, pl.DataFrame]:
@@ -130,6 +144,11 @@ class Columns:
         """The columns that there is one of, by what they hold."""
         words = ("action", "reward", "propensity", "position", "user", "time", "id", "offered")
         return {word: name for word in words if (name := getattr(self, word)) is not None}
+
+    def expect_private(self, role: str, names: Iterable[str | None]) -> None:
+        """Raise where the reward, which alone is private, is to serve as something that is public, too."""
+        if self.reward in names:
+            raise InputError(f"Expected {role}={self.reward!r} not to be the reward: it is private, {role} is public.")
 
 
 def columns_of(
@@ -171,7 +190,7 @@ def columns_of(
         offered = candidates
     elif candidates:
         features = candidate_columns(source, candidates)
-    return Columns(
+    found = Columns(
         action,
         reward,
         propensity or None,
@@ -184,6 +203,12 @@ def columns_of(
         offered,
         tuple(usual.get("item_columns", ())),
     )
+    for role, name in found.single.items():
+        if role != "reward":
+            found.expect_private("candidates" if role == "offered" else role, [name])
+    for own in (*found.candidates, found.item_columns):
+        found.expect_private("candidates", own)
+    return found
 
 
 def expect_columns(source: Source, columns: Columns) -> None:
