@@ -108,6 +108,75 @@ def test_python_mistakes():
             ap.evaluate(wrong, **{"policy": "linucb", **asked})
 
 
+class Frame:
+    """What is asked of a pandas DataFrame, which is not at hand in every test run."""
+
+    def __init__(self, columns):
+        self.columns, self._arrays = list(columns), list(columns.values())
+
+    @property
+    def iloc(self):
+        return self
+
+    def __getitem__(self, key):
+        return Values(self._arrays[key[1]])
+
+
+class Values:
+    def __init__(self, values):
+        self.values = values
+
+    def to_numpy(self):
+        return self.values
+
+    def isna(self):
+        return Values(np.array([value is None or value != value for value in self.values]))
+
+
+def test_tables_of_other_kinds_are_the_same_log(tmp_path):
+    rng = np.random.default_rng(2)
+    pages, clicked, hour = rng.choice(["a", "b", "c"], 90), rng.integers(2, size=90), rng.uniform(0, 24, 90)
+    log = pl.DataFrame({"page": pages, "clicked": clicked, "hour": hour})
+    asked = {"action": "page", "reward": "clicked", "context": ["hour"]}
+    usual = ap.evaluate(log, "linucb", "dm", **asked)
+    texts = np.array([*pages[:-1], None], dtype=object)
+    frames = [Frame({"page": pages.astype(object), "clicked": clicked, "hour": hour})]
+    for table in (*frames, log.to_dicts(), log.to_dict(as_series=False), log.lazy()):
+        assert ap.evaluate(table, "linucb", "dm", **asked).equals(usual)
+        plan = ap.plan(from_log=table, action="page", context=["hour"], base_rate=0.3, epsilon=1.0)
+        assert plan.task == ap.plan(from_log=log, action="page", context=["hour"], base_rate=0.3, epsilon=1.0).task
+        assert "From public columns of the table given; no reward was read." in str(plan)
+    with pytest.raises(InputError, match="log, row 90, column page to be right: it is missing"):
+        ap.evaluate(Frame({"page": texts, "clicked": clicked}), "linucb", "dm", action="page", reward="clicked")
+    items = [{"name": name, "width": 0.1 * k} for k, name in enumerate("abc")]
+    by_items = ap.evaluate(log, "linucb", "dm", action="page", reward="clicked", items=items)
+    assert by_items.equals(ap.evaluate(log, "linucb", "dm", action="page", reward="clicked", items=pl.DataFrame(items)))
+
+
+def test_what_is_no_table_says_what_to_give():
+    for wrong in (None, 7, b"log.csv", ["a", "b"], np.zeros((3, 2))):
+        with pytest.raises(
+            InputError, match=r"Expected log=\w+ to be a path, a polars or pandas DataFrame, a list of dicts"
+        ):
+            ap.evaluate(wrong, "linucb", "dm")
+    with pytest.raises(InputError, match="Expected from_log=int to be a path"):
+        ap.plan(from_log=7)
+    with pytest.raises(InputError, match="Expected log to be a table, with values of one type in each column") as raised:
+        ap.evaluate({"page": ["a", "b"], "clicked": [0.75]}, "linucb", "dm", action="page", reward="clicked")
+    assert "0.75" not in str(raised.value)
+
+
+def test_quiet_leaves_the_table_and_the_guarantees(log):
+    asked = (log, "--candidates", "x", "--policy", "noise-aware-ucb", "--estimator", "dr")
+    loud, quiet = run(*asked), run(*asked, "--quiet")
+    assert quiet.returncode == 0, quiet.stderr
+    assert "as logged" in quiet.stdout
+    assert "noise-aware-ucb: " in quiet.stdout
+    for remark in ("Computed from raw rewards", "Each row, and each run on this log"):
+        assert remark in loud.stdout
+        assert remark not in quiet.stdout
+
+
 def test_a_table_for_people(log):
     done = run(log, "--candidates", "x", "--policy", "linucb", "--estimator", "dr", "--interval", "bootstrap")
     assert done.returncode == 0, done.stderr
@@ -143,6 +212,14 @@ def test_one_line_for_a_bad_log(monkeypatch, capsys, tmp_path, line, text, said)
     path.write_text("\n".join(lines) + "\n")
     found = mistake(monkeypatch, capsys, path, "--policy", "linucb", "--estimator", "dm")
     assert all(part in found for part in ["bad.csv", *said])
+    assert ("adaprivate data check lists all faults" in found) == ("to be right" in found)
+
+
+def test_a_log_of_no_rows_says_so_and_no_more(monkeypatch, capsys, tmp_path):
+    path = tmp_path / "empty.csv"
+    path.write_text("action,reward\n")
+    said = mistake(monkeypatch, capsys, path, "--policy", "linucb")
+    assert said == f"adaprivate: Expected {path} to hold decisions: the log holds no rows.\n"
 
 
 def test_other_mistakes(monkeypatch, capsys, log, tmp_path):

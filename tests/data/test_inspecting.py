@@ -14,6 +14,7 @@ from adaprivate.data.checking import check_log
 from adaprivate.data.inspecting import FALSE_ALARM, Share, chance, inspect
 from adaprivate.data.logs import columns_of
 from adaprivate.data.sources import source_of
+from adaprivate.evaluation.streams import logged
 
 
 def sound(n=600, seed=0):
@@ -70,19 +71,20 @@ FOUND = {
     ("propensity", "is above 1"): (1, (12,)),
     ("propensity", "is missing"): (1, (13,)),
     ("user", "is missing"): (1, (21,)),
-    ("time", "is earlier than in the row before"): (1, (31,)),
     ("id", "has come before"): (7, (41, 42, 43, 44, 45)),
     ("age", "is not a finite number"): (1, (51,)),
 }
+LATE = {("time", inspecting.EARLIER): (1, (31,))}
 
 
-def listed(facts):
-    return {(one["column"], one["wrong"]): (one["rows"], tuple(one["places"])) for one in facts["faults"]}
+def listed(facts, kind="faults"):
+    return {(one["column"], one["wrong"]): (one["rows"], tuple(one["places"])) for one in facts[kind]}
 
 
 def test_all_faults_are_listed_with_their_rows():
     facts = check_log(broken(), time="time", context=["age"])
     assert listed(facts) == FOUND
+    assert listed(facts, "remarks").items() >= LATE.items()
     assert "7.25" not in str(facts)  # a reward's value
 
 
@@ -91,7 +93,9 @@ def test_the_same_in_blocks(monkeypatch, tmp_path):
     broken().write_parquet(tmp_path / "log.parquet")
     for size in (7, 30, 31):
         monkeypatch.setattr(sources, "BLOCK", size)
-        assert listed(check_log(tmp_path / "log.parquet", time="time", context=["age"])) == FOUND
+        facts = check_log(tmp_path / "log.parquet", time="time", context=["age"])
+        assert listed(facts) == FOUND
+        assert listed(facts, "remarks").items() >= LATE.items()
 
 
 def test_the_command_lists_them_and_ends_with_1(tmp_path):
@@ -252,6 +256,49 @@ def test_propensities_in_percent_are_called_so():
     table = sound().with_columns(propensity=100 * pl.col("propensity"))
     assert ("propensity", "is above 1: these look like percentages, so divide by 100", 600) in told(table)[1]
     assert "percentages" not in str(told(broken()))
+    assert "adds up to" not in str(told(table))  # one cause, one message
+    facts = check_log(table)
+    assert (len(facts["faults"]), facts["least_propensity"]) == (1, pytest.approx(20.0))
+    assert check_log(sound())["least_propensity"] == pytest.approx(0.2)
+
+
+def test_times_out_of_order_are_no_fault(tmp_path):
+    """As rows are put in order first: exit code 0."""
+    table = sound().sample(fraction=1.0, shuffle=True, seed=0)
+    table.write_csv(tmp_path / "log.csv")
+    done = CliRunner().invoke(app, ["data", "check", str(tmp_path / "log.csv"), "--time", "time"])
+    assert (done.exit_code, "No faults." in done.stdout) == (0, True)
+    assert "evaluate puts rows in order first" in " ".join(done.stdout.replace("\u2502", " ").split())
+
+
+def test_a_number_that_is_hashed_for_a_few_texts_says_which(tmp_path):
+    ages = [str(20 + k % 60) for k in range(600)]
+    ages[300] = ages[301] = "unknown"
+    table = sound().with_columns(age=pl.Series(ages))
+    table.write_csv(tmp_path / "age.csv")
+    said = ("age", "is a number in all but 2 rows (lines 302, 303), so it is hashed", 2)
+    assert said in told(tmp_path / "age.csv", context=["age"])[0]
+    stream = logged(tmp_path / "age.csv", context=["age"])
+    assert any(
+        "age is a number in all but 2 rows (lines 302, 303), so it is hashed into" in note for note in stream.notes()
+    )
+    who = sound().with_columns(who=pl.format("person {}", "id"))
+    assert ("who", "has many values and is hashed: of a time or a person little can be learned so", 600) in told(
+        who, context=["who"]
+    )[0]
+    assert "hashed" not in str(told(sound(), context=["age"]))
+    assert "hashed" not in str(told(table.with_columns(age=pl.lit("old")), context=["age"]))
+
+
+def test_describe_takes_the_columns_that_check_takes(tmp_path):
+    table = sound().rename({"time": "clock", "propensity": "clicks"}).with_columns(reward=2 * pl.col("reward"))
+    table.write_csv(tmp_path / "log.csv")
+    asked = [str(tmp_path / "log.csv"), "--context", "cl", "--context", "age", "--time", "clock", "--propensity", "clicks"]
+    asked += ["--user", "user", "--id", "id", "--reward-range", "0", "2"]
+    assert CliRunner().invoke(app, ["data", "check", *asked[:1], *asked[3:]]).exit_code == 0
+    done = CliRunner().invoke(app, ["data", "describe", *asked[:1], *asked[3:]])
+    assert done.exit_code == 0
+    assert [field["name"] for field in json.loads(done.stdout)["context"]] == ["age"]
 
 
 def test_a_column_that_is_not_there_is_asked_for():

@@ -1,5 +1,6 @@
 """Plans as users meet them: rows, the knee, advice that can be copied, logs whose rewards nobody reads."""
 
+import dataclasses
 import json
 import math
 import subprocess
@@ -247,3 +248,82 @@ def test_a_prospect_is_whole_as_values(usual):
     assert {row["policy"] for row in found["comparison"]} == {"random", "rr-linucb", "tuned-linucb"}
     assert found["assumed"]["best"] == pytest.approx(usual.task.world.best)
     assert math.isclose(found["advised"]["epsilon"], usual.advised["epsilon"])
+
+
+# --- class x context, and what simulation says of it ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def clicked(tmp_path_factory):
+    """A log of four pages by hour."""
+    rng = np.random.default_rng(0)
+    path = tmp_path_factory.mktemp("clicked") / "log.csv"
+    pl.DataFrame({"action": rng.choice(list("abcd"), 4_000), "hour": rng.uniform(0, 24, 4_000)}).write_csv(path)
+    return path
+
+
+def test_how_much_classes_differ_matters(clicked):
+    def planned(best):
+        return ap.plan(from_log=clicked, context=["hour"], base_rate=0.1, best=best, epsilon=2.0)
+
+    shares = [planned(best).rows[0]["learned_share"] for best in (0.105, 0.12, 0.15, 0.2)]
+    assert np.diff(shares).min() > 0.02
+    changes = {row["change"]: row["difference"] for row in planned(0.12).changes}
+    assert changes["candidates that differ half as much"] < -0.05
+
+
+def test_what_cannot_be_played_is_not_offered(clicked):
+    plan = ap.plan(from_log=clicked, context=["hour"], base_rate=0.1, epsilon=2.0)
+    said = str(plan)
+    assert "4 candidates (class x context)" in said
+    assert "adaprivate simulate" not in said
+    assert "--simulate looks" not in said
+    assert "--simulate does not play class x context" in said
+    with pytest.raises(InputError, match="not to be asked for class x context"):
+        plan.simulate(2)
+    playable = str(ap.plan(from_log=clicked, base_rate=0.1, epsilon=2.0))
+    assert "--option centre=0.1" in playable  # as predictions of rr-linucb have it
+
+
+def test_people_of_a_log_are_not_played(tmp_path):
+    logged().write_csv(tmp_path / "log.csv")
+    people = str(ap.plan(from_log=tmp_path / "log.csv", candidate_columns="x", epsilon=1.0))
+    assert "adaprivate simulate" not in people
+    assert "--simulate does not play people of a log" in people
+    events = str(ap.plan(from_log=tmp_path / "log.csv", candidate_columns="x", unit="event", epsilon=1.0))
+    assert "adaprivate simulate" in events
+    assert "--simulate plays features that are spread evenly, not those of the log" in events
+
+
+def test_the_yardstick_is_unsure_where_clicks_on_arms_are_rare():
+    rare, usual = (ap.plan(arms=4, rounds=20_000, base_rate=rate, epsilon=2.0) for rate in (0.015, 0.3))
+    assert rare.rows[0]["confirmed"]
+    assert "tuned-linucb ?" in str(rare)
+    assert "What is lost beside tuned-linucb is then less than the table says." in str(rare)
+    assert [row["confirmed"] for row in rare.to_dict()["comparison"] if row["policy"] == "tuned-linucb"] == [False]
+    assert "?" not in str(usual)
+
+
+def test_simulation_that_contradicts_a_prediction_is_told():
+    plan = ap.plan(arms=4, rounds=20_000, base_rate=0.015, epsilon=2.0)
+    share, free = plan.rows[0]["learned_share"], plan.without_privacy.mean
+    told = {("noise-aware", 2.0): (share - 0.04, 0.01), ("tuned-linucb", None): (0.72, 0.02)}
+    said = str(dataclasses.replace(plan, measured=told, seeds=12))
+    assert f"CONTRADICTS what is predicted: tuned-linucb {100 * free:.0f} % predicted, 72 ± 2 % simulated." in said
+    near = {**told, ("tuned-linucb", None): (free - 0.05, 0.02)}
+    assert "CONTRADICTS" not in str(dataclasses.replace(plan, measured=near, seeds=12))
+    off = {**near, ("noise-aware", 2.0): (share - 0.2, 0.01)}
+    assert "CONTRADICTS what is predicted: noise-aware at epsilon 2" in str(
+        dataclasses.replace(plan, measured=off, seeds=12)
+    )
+
+
+def test_all_that_is_missing_is_asked_for_at_once():
+    for options, words in (
+        ({}, "dimension, candidates and rounds to be given: whole numbers (or arms for dimension and candidates"),
+        ({"dimension": 3}, "candidates and rounds to be given: whole numbers (or users and visits for rounds"),
+        ({"users": 30, "visits": 3}, "dimension and candidates to be given: whole numbers (or arms"),
+    ):
+        with pytest.raises(InputError) as raised:
+            ap.plan(**options)
+        assert str(raised.value).startswith(f"Expected {words}")

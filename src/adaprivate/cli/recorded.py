@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from adaprivate.cli.terminal import Further, Json, parsed, print_json, several, show
+from adaprivate.cli.terminal import Further, Json, parsed, print_json, quiet, several, show
 
 COLUMNS = "Columns of the log"
 JUDGING = "How policies are judged"
@@ -32,6 +32,7 @@ Propensity = Annotated[
 ]
 User = Annotated[str | None, _column("Whose decision it was (default: user, or user_id; '' for none).")]
 Time = Annotated[str | None, _column("When it was: rows are put in this order first (default: as they stand).")]
+Id = Annotated[str | None, _column("What names each decision (default: decision_id, event_id or id).")]
 Context = Annotated[list[str] | None, _column("A column of the context, or how several begin; may be given several times.")]
 Candidates = Annotated[
     str | None,
@@ -102,6 +103,7 @@ def evaluate(
     """
     from adaprivate import report
     from adaprivate.evaluation.evaluate import evaluate as judged
+    from adaprivate.evaluation.showing import guarantees
 
     found = judged(
         log,
@@ -135,7 +137,7 @@ def evaluate(
         log_facts = {fact: rows[0][f"log_{fact}"] for fact in facts}
         print_json({"log": log_facts, "composition": report.COMPOSITION, "rows": rows})
     else:
-        show(report.evaluation_table(rows), *report.evaluation_notes(rows))
+        show(report.evaluation_table(rows), *(guarantees(rows) if quiet() else report.evaluation_notes(rows)))
 
 
 def check_data(
@@ -145,7 +147,7 @@ def check_data(
     propensity: Propensity = None,
     user: User = None,
     time: Time = None,
-    id: Annotated[str | None, _column("What names each decision (default: decision_id, event_id or id).")] = None,
+    id: Id = None,
     context: Context = None,
     candidates: Candidates = None,
     reward_range: Range = (0.0, 1.0),
@@ -155,7 +157,7 @@ def check_data(
     """What is at a path, and whether it is whole. Exit code 1 if a log has faults.
 
     Of a log all faults are listed, with how many rows have them and where the first are: columns that are missing, values
-    that are missing or out of range, ids that come twice, times out of order, actions that were not among the candidates,
+    that are missing or out of range, ids that come twice, actions that were not among the candidates,
     propensities that contradict how often actions were chosen (the sum of 1/p over the rows of an action should be about
     the number of rows that offered it; at most one right log in 1,000 or so is called wrong). Of rewards nothing is said
     but how many are wrong, and where.
@@ -194,7 +196,12 @@ def describe_data(
     items: Items = None,
     action: Action = None,
     reward: Reward = None,
+    propensity: Propensity = None,
+    user: User = None,
+    time: Time = None,
+    id: Id = None,
     candidates: Candidates = None,
+    reward_range: Range = (0.0, 1.0),
 ) -> None:
     """Draft a featuriser from the columns of a log and its items: a JSON document, for --featuriser and for the service.
 
@@ -204,7 +211,19 @@ def describe_data(
     from adaprivate.check import InputError
     from adaprivate.evaluation.streams import logged
 
-    found = logged(log, context=context or (), items=items, action=action, reward=reward, candidates=candidates)
+    found = logged(
+        log,
+        items=items,
+        reward_range=reward_range,
+        context=context or (),
+        action=action,
+        reward=reward,
+        propensity=propensity,
+        user=user,
+        time=time,
+        id=id,
+        candidates=candidates,
+    )
     if found.description is None:
         raise InputError("Expected --context or --items to name what features are made of.")
     print_json(found.description)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from adaprivate.check import InputError
+from adaprivate.data.drafting import draft, why_hashed
 from adaprivate.data.inspecting import FALSE_ALARM, Inspection, inspect
 from adaprivate.data.label_tables import LABELS, labelled
 from adaprivate.data.logs import Columns, columns_of, is_log, listed
@@ -91,7 +92,7 @@ def _ratings(path: Path) -> Facts:
 
 
 def check_log(
-    log: str | Path | pl.DataFrame | Mapping[str, Any] | Source,
+    log: Any,
     *,
     reward_range: tuple[float, float] = (0.0, 1.0),
     **columns: Any,
@@ -104,6 +105,7 @@ def check_log(
     if named.propensity is None:
         words = "no column of propensities: replay assumes uniform choice, and ips, snips and dr cannot be had"
         remarks.append({"column": None, "wrong": words, "rows": found.rows, "places": ()})
+    remarks += _hashed(source, named, found)
     for remark in remarks:
         remark.pop("serious", None)
     faults = [finding._asdict() for finding in found.faults]
@@ -124,6 +126,20 @@ def check_log(
         "faults": faults,
         "remarks": remarks,
     }
+
+
+def _hashed(source: Source, columns: Columns, found: Inspection) -> list[Facts]:
+    """The contexts that a draft would hash, and why."""
+    if not columns.context or columns.candidates or not found.rows:
+        return []
+    count = max(2, len(found.names if columns.offered else found.shares))
+    fields: Any = []
+    with suppress(InputError):  # of columns that cannot be used, which are faults
+        fields = draft(source, columns.context, None, columns.item_columns, count)["context"]
+    hashed = [field["name"] for field in fields if field["kind"] == "hashed"]
+    return [
+        dict(zip(("column", "wrong", "rows", "places"), (name, *why_hashed(source, name)), strict=True)) for name in hashed
+    ]
 
 
 def _candidates(found: Inspection, columns: Columns) -> str:

@@ -93,6 +93,40 @@ def values_of(tables: Iterable[pl.DataFrame], names: Sequence[str]) -> dict[str,
     return found
 
 
+EXAMPLES = 5
+"""So many rows are named that keep a column from being a number."""
+FEW = 0.1
+"""A column is all but a number if at most this share of its values is none."""
+
+
+def all_but_number(source: Source, name: str) -> tuple[int, tuple[int, ...]] | None:
+    """How many values, and in which places first, keep a column from being a number; None where there are many, or none."""
+    count, known = 0, 0
+    places: list[int] = []
+    for start, block in source.blocks([name]):
+        values = block[name]
+        if values.dtype.is_nested():
+            return None
+        odd = values.cast(pl.Float64, strict=False).is_null() & values.is_not_null()
+        known += len(values) - values.null_count()
+        count += int(odd.sum())
+        places += [source.place(start + row) for row in odd.arg_true()[: EXAMPLES - len(places)].to_list()]
+    return (count, tuple(places)) if 0 < count <= FEW * known else None
+
+
+def why_hashed(source: Source, name: str) -> tuple[str, int, tuple[int, ...]]:
+    """Why a column is hashed, in words; where few of its values are the reason, how many and where."""
+    found = all_but_number(source, name)
+    if found is None:
+        return "has many values and is hashed: of a time or a person little can be learned so", len(source), ()
+    count, places = found
+    where = ", ".join(f"{place:,}" for place in places) + (", ..." if count > len(places) else "")
+    words = (
+        f"is a number in all but {count:,} row{'s' * (count > 1)} ({source.of}{'s' * (count > 1)} {where}), so it is hashed"
+    )
+    return words, count, places
+
+
 def draft(
     source: Source, context: Sequence[str], items: pl.DataFrame | None, item_columns: Sequence[str], count: int
 ) -> dict[str, object]:

@@ -20,6 +20,15 @@ from adaprivate.data.sources import Source, in_memory
 CONTEXT, ITEM = "context_", "item_feature_"
 
 
+KEYS = {"n_rounds", "n_actions", "context", "action_context", "pscore"}
+"""Those by which it is told from a dict of columns."""
+
+
+def is_feedback(given: Mapping[str, Any]) -> bool:
+    """Whether a dict is feedback, by its keys; other dicts are columns of a table."""
+    return bool(KEYS & set(given)) or set(given) <= {"action", "reward", "position"}
+
+
 def feedback_source(feedback: Mapping[str, Any]) -> Source:
     """The log in such a dict, with its contexts and its items' features."""
     for name in ("action", "reward"):

@@ -28,7 +28,7 @@ EXAMPLES = 5
 """So many rows of a fault are named."""
 FALSE_ALARM = 1e-3
 """The chance that right propensities that never change (without any: uniform choice) are called wrong, over all actions."""
-EARLIER = "is earlier than in the row before"
+EARLIER = "is earlier than in the row before: evaluate puts rows in order first"
 ABOVE = "is above 1"
 UNEVEN = "is not chosen evenly: replay, which takes choice for uniform where the log has no propensities, is biased"
 RARE = 100
@@ -100,12 +100,14 @@ class _Faults:
             places = places + [self.source.place(start + row) for row in rows[:room].tolist()]
             self.found[column, wrong] = (count + len(rows), places)
 
-    def rename_percentages(self, column: str | None, largest: float, rows: int) -> None:
-        """Say of propensities above 1 that they look like percentages, where they do."""
+    def rename_percentages(self, column: str | None, largest: float, rows: int) -> bool:
+        """Say of propensities above 1 that they look like percentages, where they do; whether they did."""
         count, places = self.found.get((column, ABOVE), (0, []))
-        if 2 * count > rows and 2 < largest <= 100:
+        percentages = 2 * count > rows and 2 < largest <= 100
+        if percentages:
             del self.found[column, ABOVE]
             self.found[column, f"{ABOVE}: these look like percentages, so divide by 100"] = (count, places)
+        return percentages
 
     def listed(self) -> list[Finding]:
         return [Finding(column, wrong, n, tuple(places)) for (column, wrong), (n, places) in self.found.items()]
@@ -238,7 +240,8 @@ def inspect(
             _check_propensity(faults, block[there["propensity"]], known, start)
             right = known.filter((known > 0).fill_null(False))
             if len(right):
-                found.least_propensity = min(found.least_propensity or 1.0, float(right.min()))  # type: ignore[arg-type]
+                least = float(right.min())  # type: ignore[arg-type]
+                found.least_propensity = min(found.least_propensity or least, least)
                 largest = max(largest, float(right.max()))  # type: ignore[arg-type]
         if "action" in there:
             _check_action(faults, block, source, columns, counts, start)
@@ -265,8 +268,8 @@ def inspect(
             if missing := block[name].null_count():
                 key = (name, "is missing: its field needs a 'missing' value")
                 faults.found[key] = (faults.found.get(key, (0, []))[0] + missing, [])
-    faults.rename_percentages(there.get("propensity"), largest, len(source))
-    found.findings += [finding._replace(serious="needs a 'missing'" not in finding.wrong) for finding in faults.listed()]
+    percentages = faults.rename_percentages(there.get("propensity"), largest, len(source))
+    found.findings += [finding._replace(serious=_serious(finding.wrong)) for finding in faults.listed()]
     found.shares = _shares(chosen, offers, found.rows)
     found.people = people.count() if "user" in there else None
     found.acceptance = kept / found.rows if found.most_candidates is not None else 0.0
@@ -279,9 +282,13 @@ def inspect(
         found.findings += [twice._replace(serious=False) for twice in _repeated(source, None, rows, TWICE)]
     if "action" in there and not by_number(source, columns):
         found.findings += misspelt(found.shares, there["action"])
-    if found.shares and not faults.found.get((there.get("propensity"), "is missing")):
+    if found.shares and not percentages and not faults.found.get((there.get("propensity"), "is missing")):
         found.findings += share_findings(found, there.get("propensity"), there["action"])
     return found
+
+
+def _serious(wrong: str) -> bool:
+    return wrong != EARLIER and "needs a 'missing'" not in wrong
 
 
 def _absent(values: pl.Series) -> pl.Series:

@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import polars as pl
 
 from adaprivate.check import Array, Floats, InputError, Integers, did_you_mean
 from adaprivate.data.reading import Column, File, checked, fault
-from adaprivate.data.sources import Source, source_of, table_of
+from adaprivate.data.sources import Source, source_of, table_from, table_of
 
 OPEN_BANDIT = {"item_id", "position", "click", "propensity_score"}
 ACTIONS, REWARDS, PROPENSITIES = ("action", "item_id"), ("reward", "click"), ("propensity", "propensity_score")
@@ -110,10 +110,15 @@ def listed(columns: Sequence[str]) -> str:
     return ", ".join(columns[:MOST_NAMED]) + more
 
 
-def opened(source: str | Path | pl.DataFrame, name: str) -> tuple[File, pl.DataFrame]:
+def no_rows(file: File) -> NoReturn:
+    """Raise one line: there is nothing in it."""
+    raise InputError(f"Expected {file} to hold decisions: the log holds no rows.")
+
+
+def opened(source: Any, name: str) -> tuple[File, pl.DataFrame]:
     """A table and the file it is from; one that is from no file goes by its name."""
-    if isinstance(source, pl.DataFrame):
-        return File(Path(name)), source
+    if not isinstance(source, str | Path):
+        return File(Path(name)), table_from(source, name)
     file = File(Path(source))
     if not file.path.is_file():
         raise InputError(f"Expected {source} to be a file.")
@@ -214,7 +219,7 @@ def columns_of(
 def expect_columns(source: Source, columns: Columns) -> None:
     """Raise unless the log has these columns, and rows."""
     if len(source) == 0:
-        fault(source.file, 2, source.columns[0] if source.columns else None, "", "to be there: the log holds no rows")
+        no_rows(source.file)
     for word, name in columns.single.items():
         if name not in source.schema:
             usual = {"action": ACTIONS, "reward": REWARDS}.get(word)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,10 +23,11 @@ from adaprivate.data.logs import (
     context_of,
     named_columns,
     no_column,
+    no_rows,
     usual_name,
 )
 from adaprivate.data.reading import File, fault
-from adaprivate.data.sources import LARGE, in_memory
+from adaprivate.data.sources import LARGE, in_memory, table_from
 
 LOOKED_AT = 1_000
 """The features of so many rows say what is offered."""
@@ -57,18 +59,22 @@ class Offers:
 
 
 def offers(
-    path: str | Path,
+    log: Any,
     *,
     action: str | None = None,
     features: Sequence[str] = (),
     candidates: str | None = None,
     user: str | None = None,
 ) -> Offers:
-    """What is public of the log at this path; columns are named as for ``log``, and no other is read."""
-    file = File(Path(path))
-    if not file.path.is_file():
-        raise InputError(f"Expected {path} to be a file.")
-    table, of = _lazy(file)
+    """What is public of the log at this path, or in this table; columns are named as for ``log``, and no other is read."""
+    held = not isinstance(log, str | Path)
+    file = File(Path("log" if held else log))
+    if held:
+        table, of = table_from(log, "from_log").lazy(), "row"
+    elif not file.path.is_file():
+        raise InputError(f"Expected {log} to be a file.")
+    else:
+        table, of = _lazy(file)
     names = table.collect_schema().names()
     if action is None:
         action = usual_name(ACTIONS, names, (user,)) or ACTIONS[0]
@@ -88,7 +94,7 @@ def offers(
     context = named_columns(empty, features, (action, *REWARDS), user) if candidates is None else []
     public = _collected(file, table.select(wanted or offered[:1] or names[:0]))
     if len(public) == 0:
-        fault(file, 2, names[0] if names else None, "", "to be there: the log holds no rows")
+        no_rows(file)
     visits = None if user is None else public[user].value_counts()["count"].cast(pl.Int64).to_numpy()
     if candidates is not None:
         first = _collected(file, table.select(offered).head(LOOKED_AT))
@@ -100,7 +106,8 @@ def offers(
         fault(file, None, action, count, "different actions, two or more")
     if not context:
         return Offers(len(public), np.eye(count)[None], True, visits)
-    known = _typed(file, _collected(file, table.select(context)))
+    known = _collected(file, table.select(context))
+    known = known if held else _typed(file, known)
     drafted = LogFeatures.from_dict(draft(in_memory(file, known, of), context, None, (), count))  # as evaluate drafts them
     coordinates = drafted.contexts(known.head(LOOKED_AT))
     coordinates = coordinates[: max(2, MOST_NUMBERS // (count * drafted.featuriser.dimension))]

@@ -98,16 +98,17 @@ class Source:
         return Source(self.file, self.schema, ((path, len(self)),), self.of, self.usual, folder)
 
 
-def source_of(given: str | Path | pl.DataFrame | Mapping[str, Any] | Source, name: str = "log") -> Source:
+def source_of(given: Any, name: str = "log") -> Source:
     """The table at a path or in memory; the feedback of Open Bandit Pipeline, a dict, is one too."""
     if isinstance(given, Source):
         return given
-    if isinstance(given, pl.DataFrame):
-        return in_memory(File(Path(name)), given, "row")
     if isinstance(given, Mapping):
-        from adaprivate.data.feedback import feedback_source
+        from adaprivate.data.feedback import feedback_source, is_feedback
 
-        return feedback_source(given)
+        if is_feedback(given):
+            return feedback_source(given)
+    if not isinstance(given, str | Path):
+        return in_memory(File(Path(name)), table_from(given, name), "row")
     file = File(Path(given))
     if not file.path.is_file():
         raise InputError(f"Expected {given} to be a file.")
@@ -120,6 +121,42 @@ def source_of(given: str | Path | pl.DataFrame | Mapping[str, Any] | Source, nam
     if file.path.stat().st_size <= LARGE:
         return in_memory(file, table_of(file), "row" if file.suffix in LINES else "line")
     return _of_large_text(file)
+
+
+def table_from(given: Any, name: str) -> pl.DataFrame:
+    """A table in memory, whoever made it. What is wrong with a value is not said: it may be a reward."""
+    try:
+        if isinstance(given, pl.DataFrame):
+            return given
+        if isinstance(given, pl.LazyFrame):
+            return given.collect()
+        if hasattr(given, "iloc") and hasattr(given, "columns"):
+            return _of_pandas(given)
+        if isinstance(given, Mapping):
+            return pl.DataFrame(dict(given), nan_to_null=True)
+        rows = isinstance(given, Sequence) and not isinstance(given, str | bytes)
+        if rows and all(isinstance(row, Mapping) for row in given):
+            return pl.DataFrame([dict(row) for row in given], infer_schema_length=None)
+        if hasattr(given, "__arrow_c_stream__") or getattr(getattr(given, "dtype", None), "names", None):
+            return pl.DataFrame(given)
+    except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError):
+        raise InputError(f"Expected {name} to be a table, with values of one type in each column.") from None
+    raise InputError(
+        f"Expected {name}={type(given).__name__} to be a path, a polars or pandas DataFrame, a list of dicts (one a row) "
+        "or a dict of columns."
+    )
+
+
+def _of_pandas(given: Any) -> pl.DataFrame:
+    """A pandas DataFrame by its arrays: its own way to polars takes one more package."""
+    columns = {}
+    for place, name in enumerate(given.columns):
+        values = given.iloc[:, place]
+        array = values.to_numpy()
+        if array.dtype == object:
+            array = [None if absent else value for value, absent in zip(array, values.isna().to_numpy(), strict=True)]
+        columns[str(name)] = pl.Series(array, nan_to_null=True)
+    return pl.DataFrame(columns)
 
 
 def in_memory(file: File, table: pl.DataFrame, of: str, usual: Mapping[str, Any] | None = None) -> Source:

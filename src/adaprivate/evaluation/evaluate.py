@@ -54,7 +54,7 @@ class Evaluation:
 
 
 def evaluate(
-    log: str | Path | pl.DataFrame | Mapping[str, Any] | Decisions | LogStream,
+    log: Any,
     policy: str | Sequence[str],
     estimator: str | Sequence[str] = "replay",
     *,
@@ -67,7 +67,7 @@ def evaluate(
     time: str | None = None,
     context: Sequence[str] = (),
     candidates: str | None = None,
-    items: str | Path | pl.DataFrame | None = None,
+    items: Any = None,
     featuriser: str | Path | Mapping[str, Any] | Featuriser | None = None,
     reward_range: tuple[float, float] = (0.0, 1.0),
     train: float = 0.5,
@@ -82,9 +82,10 @@ def evaluate(
 ) -> Evaluation:
     """What each policy would have earned per round; a row for each policy, epsilon and estimator, every setting a column.
 
-    ``log``: a CSV, parquet, JSON lines or Vowpal Wabbit dsjson file, a table, or Open Bandit Pipeline's feedback (a dict);
-    one decision a row. ``action``, ``reward`` (within ``reward_range``, and read as 0 to 1) and ``propensity`` name its
-    columns. A file may be larger than memory (docs/logs.md).
+    ``log``: a CSV, parquet, JSON lines or Vowpal Wabbit dsjson file, a table (a polars or pandas DataFrame, a list of
+    dicts, a dict of columns), or Open Bandit Pipeline's feedback (a dict); one decision a row. ``action``, ``reward``
+    (within ``reward_range``, and read as 0 to 1) and ``propensity`` name its columns. A file may be larger than memory
+    (docs/logs.md).
 
     What could be chosen: ``candidates``, how columns of each row's own begin (x for x_0_3), or a column that lists items by
     name; ``items``, a file or table of items, the first column their names; ``context``, columns of the log, or how several

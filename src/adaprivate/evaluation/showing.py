@@ -58,11 +58,16 @@ def _carried(rewards: float) -> str:
     return f"{number(rewards)} reward" + ("" if rewards == 1 else "s")
 
 
+def guarantees(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """What each policy promises, and on what that rests."""
+    return list(dict.fromkeys(f"{row['policy']}: {row['guarantee']}{_conditions(row)}" for row in rows))
+
+
 def evaluation_notes(rows: Sequence[dict[str, Any]]) -> list[str]:
     """What each policy promises, and what to keep in mind about its estimate."""
     loud = [doubt for doubt in rows[0]["log_doubts"] if "CONTRADICT" in doubt]
     notes = [*loud]
-    notes += list(dict.fromkeys(f"{row['policy']}: {row['guarantee']}{_conditions(row)}" for row in rows))
+    notes += guarantees(rows)
     notes.append(COMPOSITION)
     notes += dict.fromkeys(
         f"{row['policy']} learned from {row['people']:,} people, of whose visits {row['visits_counted']:,} counted and "

@@ -24,9 +24,8 @@ import polars as pl
 
 from adaprivate import check
 from adaprivate.check import Array, Floats, InputError, Integers
-from adaprivate.data.drafting import LogFeatures, described, draft, numeric_columns
+from adaprivate.data.drafting import LogFeatures, described, draft, numeric_columns, why_hashed
 from adaprivate.data.inspecting import (
-    EARLIER,
     UNEVEN,
     Finding,
     Inspection,
@@ -133,11 +132,9 @@ class LogStream:
                 "--featuriser takes a description of yours."
             )
             kinds = [field for field in self.features.featuriser.to_dict()["context"] if field["kind"] == "hashed"]  # type: ignore[attr-defined]
-            notes += [
-                f"{field['name']} has many values and is hashed into {field['buckets']} buckets: of a time or a person "
-                "little can be learned so; leave it out, or describe it."
-                for field in kinds
-            ]
+            for field in kinds:
+                why = why_hashed(self.source, field["name"])[0].replace("hashed", f"hashed into {field['buckets']} buckets")
+                notes.append(f"{field['name']} {why}; leave it out, mend it or describe it.")
         return notes
 
     @property
@@ -255,9 +252,9 @@ def _padded(flat: Array, counts: Integers, most: int) -> Array:
 
 
 def logged(
-    source: str | Path | pl.DataFrame | Mapping[str, Any] | Source,
+    source: Any,
     *,
-    items: str | Path | pl.DataFrame | None = None,
+    items: Any = None,
     featuriser: str | Path | Mapping[str, Any] | Featuriser | None = None,
     reward_range: tuple[float, float] = (0.0, 1.0),
     **columns: Any,
@@ -279,7 +276,7 @@ def logged(
         named = replace(named, propensity=None)
         look = inspect(found, named, reward_range=(low, high))
     for finding in look.faults:
-        if finding.places and finding.wrong != EARLIER:
+        if finding.places:
             _refuse(found, finding)
     if named.time is not None and not look.in_order:
         found = found.sorted(time_key(found, named.time))
@@ -287,16 +284,16 @@ def logged(
 
 
 def _refuse(source: Source, finding: Finding) -> NoReturn:
-    more = f" (as in {finding.rows:,} rows; adaprivate data check lists all faults)" if finding.rows > 1 else ""
+    more = f" (as in {finding.rows:,} rows)" if finding.rows > 1 else ""
     where = f"{source.file}, {source.of} {finding.places[0]}, column {finding.column}"
-    raise InputError(f"Expected {where} to be right: it {finding.wrong}{more}.")
+    raise InputError(f"Expected {where} to be right: it {finding.wrong}{more}. adaprivate data check lists all faults.")
 
 
 def _prepared(
     source: Source,
     columns: Columns,
     look: Inspection,
-    items: str | Path | pl.DataFrame | None,
+    items: Any,
     featuriser: str | Path | Mapping[str, Any] | Featuriser | None,
     reward_range: tuple[float, float],
 ) -> LogStream:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adaprivate import check, extras
-from adaprivate.check import Floats, Integers
+from adaprivate.check import Floats, InputError, Integers
 from adaprivate.planning.prediction import Task
 from adaprivate.planning.prospect import Prospect, prospect
 from adaprivate.planning.worlds import SIGNAL, World
@@ -47,7 +47,7 @@ def plan(
     returning: str = "evenly",
     unit: str | None = None,
     counted_visits: int = 10,
-    from_log: str | Path | None = None,
+    from_log: Any = None,
     action: str | None = None,
     context: Sequence[str] = (),
     candidate_columns: str | None = None,
@@ -64,12 +64,14 @@ def plan(
     unit is "event"; ``counted_visits`` of each count. returning: "evenly", or "zipf", the k-th in proportion to 1/k.
     delta: the probability of exceeding epsilon.
 
-    from_log: a CSV or parquet file, one decision a row, from which rounds, candidates, dimension and people are taken. Its
-    rewards are never read. action, context (or features), candidate_columns (how columns x_k_j begin) and user name its
-    columns; features are made of a context as ap.evaluate makes them.
+    from_log: a CSV or parquet file, or a table as ap.evaluate takes it, one decision a row, from which rounds, candidates,
+    dimension and people are taken. Its rewards are never read. action, context (or features), candidate_columns (how
+    columns x_k_j begin) and user name its columns; features are made of a context as ap.evaluate makes them.
     """
     log, counts = None, None
-    if from_log is not None:
+    if from_log is None:
+        _expect_all(dimension, candidates, arms, rounds, users, visits)
+    else:
         with extras.needed():
             from adaprivate.data.offers import offers
 
@@ -103,7 +105,35 @@ def plan(
         often = _often(1 / np.arange(1.0, people + 1) if counts is None else counts)
     known = base_rate is not None
     task = Task(world, rounds, float(epsilons[0]), delta, known, people, counted_visits, often, seen)
-    return prospect(task, epsilons, rates_known=known, source=str(from_log or ""))
+    return prospect(task, epsilons, rates_known=known, source=_named(from_log))
+
+
+def _named(log: Any) -> str:
+    if log is None:
+        return ""
+    return str(log) if isinstance(log, str | Path) else "the table given"
+
+
+def _expect_all(
+    dimension: int | None,
+    candidates: int | None,
+    arms: int | None,
+    rounds: int | None,
+    users: int | None,
+    visits: float | None,
+) -> None:
+    """Name all that is missing, where it is more than one thing."""
+    needed: dict[str, Any] = {} if arms is not None else {"dimension": dimension, "candidates": candidates}
+    needed |= {} if users is not None and visits is not None else {"rounds": rounds}
+    missing = [name for name, value in needed.items() if value is None]
+    if len(missing) > 1:
+        instead = [
+            *(["arms for dimension and candidates"] if "dimension" in missing and "candidates" in missing else []),
+            *(["users and visits for rounds"] if "rounds" in missing and users is None and visits is None else []),
+            "from_log for all of it",
+        ]
+        words = f"{', '.join(missing[:-1])} and {missing[-1]}"
+        raise InputError(f"Expected {words} to be given: whole numbers (or {', or '.join(instead)}).")
 
 
 def _world(

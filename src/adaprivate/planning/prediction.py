@@ -24,7 +24,6 @@ from adaprivate.policies.noise_aware.outlook import (
     Outlook,
     blocks,
     choose,
-    explained,
     information,
     midpoints,
     score_precision,
@@ -186,11 +185,15 @@ def predicted(task: Task, policy: str = "noise-aware") -> Curve:
 
 
 def _of_blocks(task: Task, policy: str) -> Curve:
-    """Class x context: what the noise-aware policies foresee themselves, as far as rewards are linear in the features."""
-    seen, outlook, (t, dt) = task.seen, task.outlook, midpoints(task.rounds)
-    told = _told(task, policy, t, np.full(len(t), outlook.reward_variance), np.array(seen.spectrum)[None], 0.5)
-    precision = score_precision(seen, outlook.reward_variance)
-    return Curve(t, dt, np.sqrt(explained(seen, outlook, precision, told)))
+    """Class x context: each direction of the blocks says as much of the scores, which differ as the world says."""
+    world, (t, dt) = task.world, midpoints(task.rounds)
+    spectrum, so_far, rho = np.array(task.seen.spectrum), np.cumsum(dt), np.full(len(t), 0.5)
+    for _ in range(STEPS):
+        variance = np.cumsum(dt * world.played(rho)[1]) / so_far
+        told = _told(task, policy, t, variance, spectrum[None], float(dt @ rho))
+        known = told * ((variance * world.spread) ** 2)[:, None] / (len(spectrum) * spectrum)
+        rho = np.sqrt((known / (1 + known)).mean(axis=1))
+    return Curve(t, dt, world.learned(world.played(rho)[0]))
 
 
 def _of_features(task: Task, policy: str) -> Curve:

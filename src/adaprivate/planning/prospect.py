@@ -49,6 +49,26 @@ class Prospect:
         """Whom it protects."""
         return "user" if self.task.people else "event"
 
+    @property
+    def unplayable(self) -> str | None:
+        """What no environment plays as it is predicted; None: one plays it all."""
+        if self.task.seen.blocks:
+            return "class x context (made-table, which is nearest, has one right class in every row)"
+        return "people of a log, who come as they did (give users)" if self.source and self.task.often else None
+
+    @cached_property
+    def contradicted(self) -> list[tuple[str, float | None, float, float, float | None]]:
+        """Policies, at an epsilon, whose prediction and simulation are far apart: both, and its standard error."""
+        said: list[tuple[str, float | None, float | None]] = [(FREE, None, self.without_privacy.mean)]
+        for row in self.rows:
+            said += [(OURS, row["epsilon"], row["learned_share"]), (PLAIN, row["epsilon"], row["rr_linucb_share"])]
+        found = []
+        for name, epsilon, share in said:
+            measured, sem = self.measured.get((name, epsilon), (None, None))
+            if share is not None and measured is not None and abs(share - measured) > 2 * (error_of(share) + (sem or 0.0)):
+                found.append((name, epsilon, share, measured, sem))
+        return found
+
     @cached_property
     def without_privacy(self) -> Curve:
         """What a policy without privacy is predicted to learn."""
@@ -204,10 +224,14 @@ class Prospect:
                 "epsilon": epsilon,
                 "learned_share": share,
                 "measured_share": self.measured.get((name, epsilon), (None,))[0],
+                "confirmed": not outside(task, name),
             }
-            for name, epsilon, share in [
-                *((PLAIN, row["epsilon"], row["rr_linucb_share"]) for row in self.rows),
-                (FREE, None, self.without_privacy.mean),
+            for name, epsilon, share, task in [
+                *(
+                    (PLAIN, row["epsilon"], row["rr_linucb_share"], task)
+                    for row, task in zip(self.rows, self.tasks, strict=True)
+                ),
+                (FREE, None, self.without_privacy.mean, self.task),
             ]
         ]
         return {

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adaprivate import check, extras
-from adaprivate.planning.confirmed import error_of
+from adaprivate.planning.confirmed import error_of, outside
 from adaprivate.planning.prospect import FREE, OCTAVES, OURS, PLAIN, WORTH
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def assumed(plan: Prospect) -> str:
     kinds = "the same every round" if world.fixed else "new ones every round"
     if math.isfinite(world.items) and not world.fixed:
         kinds = f"of {world.items:,.0f}"
+    if task.seen.blocks:
+        kinds = "class x context"
     what = (
         f"{world.candidates} arms"
         if world.arms
@@ -77,10 +79,11 @@ def table(plan: Prospect) -> Any:
     for heading in headings:
         found.add_column(heading, justify="left" if heading in ("policy", "channel", "batches") else "right", no_wrap=True)
 
-    def beside(name: str, epsilon: float | None, share: float | None, curve: Any = None) -> None:
+    def beside(name: str, epsilon: float | None, share: float | None, unsure: bool, curve: Any = None) -> None:
         simulated = [_percent(*plan.measured.get((name, epsilon), (None, None)))] if plan.seeds else []
         until = [_rounds(curve.until(level)) for level in (0.5, 0.8)] if curve else ["", ""]
-        found.add_row(name, "none" if epsilon is None else f"{epsilon:g}", _percent(share), *simulated, "", "", "", *until)
+        budget, marked = "none" if epsilon is None else f"{epsilon:g}", name + " ?" * unsure
+        found.add_row(marked, budget, _percent(share), *simulated, "", "", "", *until)
 
     for row in plan.rows:
         simulated = [_percent(row["measured_share"], row["measured_sem"])] if plan.seeds else []
@@ -97,8 +100,8 @@ def table(plan: Prospect) -> Any:
     found.add_section()
     for row in plan.rows:
         if row["rr_linucb_share"] is not None or (PLAIN, row["epsilon"]) in plan.measured:
-            beside(PLAIN, row["epsilon"], row["rr_linucb_share"])
-    beside(FREE, None, plan.without_privacy.mean, plan.without_privacy)
+            beside(PLAIN, row["epsilon"], row["rr_linucb_share"], not row["confirmed"])
+    beside(FREE, None, plan.without_privacy.mean, bool(outside(plan.task, FREE)), plan.without_privacy)
     found.add_row("random", "none", "0 %", *([""] if plan.seeds else []), *[""] * 5)
     return found
 
@@ -135,11 +138,19 @@ def advice(plan: Prospect) -> list[str]:
         lines.append(
             f"  {change['change']}: {_percent(change['learned_share'])} ({100 * change['difference']:+.0f} points)"
         )
-    unsure: list[str] = next((row["outside"] for row in plan.rows if row["outside"]), [])
-    if unsure:
-        lines.append(
-            f"? Not confirmed by simulation there: {'; '.join(unsure)}. --simulate looks, and docs/planning.md says more."
+    unsure = list(dict.fromkeys(reason for row in plan.rows for reason in row["outside"]))
+    yardstick = [reason for reason in outside(plan.task, FREE) if reason not in unsure]
+    if unsure or yardstick:
+        lines.append(f"? Not confirmed by simulation there: {'; '.join([*unsure, *yardstick])}. {_elsewhere(plan)}")
+    if yardstick:
+        lines[-1] += f" What is lost beside {FREE} is then less than the table says."
+    if plan.contradicted:
+        apart = "; ".join(
+            f"{name}{'' if epsilon is None else f' at epsilon {epsilon:g}'} {_percent(share)} predicted, "
+            f"{_percent(measured, sem)} simulated"
+            for name, epsilon, share, measured, sem in plan.contradicted
         )
+        lines.append(f"! Simulation CONTRADICTS what is predicted: {apart}. Go by what was simulated.")
     lines.append(
         "* reward per 1,000 rounds, beside tuned-linucb. Learned share: 0 % random play, 100 % the best candidate in every "
         "round. Rewards are predicted in the world assumed, not promised for yours; guarantees hold in any."
@@ -147,22 +158,32 @@ def advice(plan: Prospect) -> list[str]:
     return lines
 
 
+def _elsewhere(plan: Prospect) -> str:
+    """Where to look for what a prediction does not know."""
+    if plan.unplayable is not None:
+        return f"docs/planning.md says more; --simulate does not play {plan.unplayable}."
+    if plan.task.design is not None:
+        return "docs/planning.md says more; --simulate plays features that are spread evenly, not those of the log."
+    return f"{'' if plan.seeds else '--simulate looks, and '}docs/planning.md says more."
+
+
 def commands(plan: Prospect) -> list[str]:
-    """The advised policy: in Python, in simulation, and for the service."""
+    """The advised policy: in Python, in simulation where an environment plays what is predicted, and for the service."""
     options, world = plan.options, plan.task.world
     words = ", ".join(f"{key}={value!r}" for key, value in options.items())
     values = world.options()
     values |= {key: options[key] for key in ("base_rate", "unit", "counted_visits") if key in options}
-    values |= plan.task.people_options
+    values |= {**plan.task.people_options, **({} if world.base_rate == 0.5 else {"centre": world.base_rate})}
     flags = " ".join(f"--option {key}={value}" for key, value in values.items())
     body: dict[str, Any] = {"name": "my-bandit", "policy": OURS}
     body |= {key: value for key, value in options.items() if key != "counted_visits"}
     if "counted_visits" in options:
         body["options"] = {"counted_visits": options["counted_visits"]}
     budget = f"--epsilon {options['epsilon']:g} --delta {options['delta']:g} --rounds {options['rounds']}"
+    played = [] if plan.unplayable else [f"adaprivate simulate --policy {OURS} --policy {PLAIN} {budget} {flags}"]
     return [
         f'ap.policy("{OURS}", {words}, source=ap.mechanisms.Secure())',
-        f"adaprivate simulate --policy {OURS} --policy {PLAIN} {budget} {flags}",
+        *played,
         f"POST /bandits {json.dumps(body)}",
     ]
 

@@ -34,8 +34,7 @@ def measure(
     """The mean learned share of every policy in the assumed world, and its standard error."""
     check.whole("seeds", seeds, at_least=2)
     task = plan.task
-    check.expect(not task.seen.blocks, "simulate", seeds, "not to be asked for class x context (see made-table)")
-    check.expect(not (plan.source and task.often), "simulate", seeds, "not to be asked for people of a log (give users)")
+    check.expect(plan.unplayable is None, "simulate", seeds, f"not to be asked for {plan.unplayable}")
     place = environment("synthetic", {**task.world.options(), **task.people_options})
     named = policies_of(plan)
     chosen = [policy_settings(name, place, task.rounds, options) for name, _, options in named]
