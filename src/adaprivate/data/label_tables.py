@@ -11,8 +11,8 @@ import polars as pl
 
 from adaprivate import check
 from adaprivate.check import Array, Floats, InputError
-from adaprivate.data.logs import PRIVATE, context_of, look_like_names
-from adaprivate.data.reading import File, arrays, fault
+from adaprivate.data.logs import context_of
+from adaprivate.data.reading import PRIVATE, File, arrays, fault, look_like_names
 from adaprivate.data.sources import table_of
 
 LABELS = ("label", "class", "target", "y")

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from adaprivate.check import Array, Floats, InputError, Integers, did_you_mean
-from adaprivate.data.reading import Column, File, checked, fault
+from adaprivate.data.reading import PRIVATE, Column, File, checked, fault, look_like_names
 from adaprivate.data.sources import Source, source_of, table_from, table_of
 
 OPEN_BANDIT = {"item_id", "position", "click", "propensity_score"}
@@ -29,8 +29,6 @@ TIMES = ("time", "timestamp", "date", "datetime")
 """The usual names of a column that says when it was. Rows are put in order only by one that is named."""
 IDS = ("decision_id", "event_id", "id")
 """The usual names of a column that names each decision."""
-PRIVATE = "..."
-"""What is shown of a reward."""
 MOST_TEXTS = 100
 """A column of texts with more different values is not taken for a context."""
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
@@ -92,14 +90,6 @@ def no_column(
     """Raise one line: which column is not there (nor are its other ``names``), which are, and which was perhaps meant."""
     question = next(filter(None, (perhaps(one, columns) for one in (name, *names))), "") if look_like_names(columns) else ""
     raise InputError(f"Expected {file} to have a column {name}{otherwise}; it has {listed(columns)}.{question}")
-
-
-_VALUES = re.compile(r"[\W\d_]*|[-+]?(inf|infinity|nan)|[-+.\d]+e[-+]?\d+|[-+.\d]+%?|\d{4}-\d\d-\d\d.*|true|false|yes|no|null|none|na")
-
-
-def look_like_names(columns: Sequence[str]) -> bool:
-    """Whether these are names of columns, not the values of a first row: those may hold a reward."""
-    return not any(_VALUES.fullmatch(name.strip().lower()) or "_duplicated_" in name for name in columns)
 
 
 def listed(columns: Sequence[str]) -> str:
@@ -216,6 +206,19 @@ def columns_of(
     return found
 
 
+def expect_kinds(source: Source, columns: Columns) -> None:
+    """Raise where a column of one value a row holds lists or the like."""
+    for word, name in columns.single.items():
+        kind = source.schema.get(name)
+        if word != "offered" and kind is not None and unreadable(kind):
+            fault(source.file, None, name, str(kind), "to be texts or numbers")
+
+
+def unreadable(kind: Any) -> bool:
+    """Whether values of this type are neither texts nor numbers nor times."""
+    return bool(kind.is_nested() or kind in (pl.Object, pl.Binary))
+
+
 def expect_columns(source: Source, columns: Columns) -> None:
     """Raise unless the log has these columns, and rows."""
     if len(source) == 0:
@@ -226,6 +229,7 @@ def expect_columns(source: Source, columns: Columns) -> None:
             if usual is None or name != usual[0]:
                 no_column(source.file, name, source.columns)
             no_column(source.file, name, source.columns, f" or {usual[1]}, or another that {word}= (--{word}) names", usual)
+    expect_kinds(source, columns)
 
 
 def log(

@@ -128,6 +128,7 @@ def evaluate(
     budgets = epsilon if isinstance(epsilon, Sequence) else [epsilon]
     for what, listed in (("policy", names), ("estimator", estimators), ("epsilon", budgets)):
         check.expect(len(listed) > 0, what, listed, "to be non-empty")
+        check.expect(len(set(listed)) == len(listed), what, list(listed), "to be all different")
     takes = {name: policy_registry.options(name) for name in names}
     check.known(options or {}, sorted({option for own in takes.values() for option in own} - _OWN))
     cases = [(name, budget) for name in names for budget in policy_registry.budgets(name, epsilon, options or {})]

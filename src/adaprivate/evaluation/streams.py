@@ -272,7 +272,7 @@ def logged(
     check.expect(not (own and named.context), "context", named.context, "not to be given with candidates' own features")
     check.expect(not (own and featuriser is not None), "featuriser", "...", "not to be given with candidates' own features")
     look = inspect(found, named, reward_range=(low, high))
-    if named.propensity and not columns.get("propensity") and look.least_propensity is None:  # a column that says nothing
+    if named.propensity and not columns.get("propensity") and _says_nothing(look, named.propensity):
         named = replace(named, propensity=None)
         look = inspect(found, named, reward_range=(low, high))
     for finding in look.faults:
@@ -281,6 +281,10 @@ def logged(
     if named.time is not None and not look.in_order:
         found = found.sorted(time_key(found, named.time))
     return _prepared(found, named, look, items, featuriser, (low, high))
+
+
+def _says_nothing(look: Inspection, column: str) -> bool:
+    return any((one.column, one.wrong, one.rows) == (column, "is missing", look.rows) for one in look.findings)
 
 
 def _refuse(source: Source, finding: Finding) -> NoReturn:
@@ -320,6 +324,10 @@ def _prepared(
     elif columns.offered is not None:
         one_hot = {"kind": "one-hot", "most": len(names)}
         features = LogFeatures.from_dict({"items": one_hot, "interactions": "none"})
+    if features is not None:
+        columns.expect_private("a context of the featuriser", features.context_names)
+        own = [one.name for one in features.item_fields]
+        columns.expect_private("items", own or ([] if features.one_hot or table is None else table.columns))
     rows: Array | None = None
     clipping = Clipping()
     if features is not None and not columns.item_columns:
