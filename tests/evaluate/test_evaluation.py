@@ -217,3 +217,26 @@ def test_what_contradicts_a_log_comes_first_and_estimators_say_what_they_judge()
     assert "timestamp has many values and is hashed into 16 buckets" in " ".join(notes.split())
     right = table.with_columns(propensity=pl.lit(1 / 3))
     assert "CONTRADICT" not in str(ap.evaluate(right, "random", "snips"))
+
+
+def test_what_is_asked_for_twice_is_refused():
+    log = pl.DataFrame({"action": [0, 1] * 40, "reward": [0, 1] * 40, "propensity": [0.5] * 80})
+    for given in ({"epsilon": [1, 1.0]}, {"policy": ["linucb", "linucb"]}, {"estimator": ["ips", "ips"]}):
+        (name,) = given
+        with pytest.raises(InputError, match=rf"Expected {name}=\[.*\] to be all different"):
+            ap.evaluate(log, **{"policy": "linucb", "estimator": "ips", **given})
+
+
+def test_weights_that_do_not_average_one_are_told():
+    """Propensities of twice the truth; where a cap is set, less than 1 is what was asked for."""
+    rng = np.random.default_rng(0)
+    log = pl.DataFrame({"action": rng.integers(2, size=900), "reward": rng.integers(2, size=900)})
+    wrong = log.with_columns(propensity=pl.lit(0.95))
+    found = ap.evaluate(wrong, "random", ["ips", "replay"])
+    assert found["odd_weights"].to_list() == [True, False]
+    assert found["mean_weight"].to_list() == [pytest.approx(0.5 / 0.95), None]
+    assert "random: weights of ips average 0.5263, not 1" in str(found)
+    right = ap.evaluate(log.with_columns(propensity=pl.lit(0.5)), "random", "ips")
+    assert "average" not in str(right)
+    assert not right["few"].any()
+    assert "average" not in str(ap.evaluate(wrong, "random", "ips", cap=0.4))

@@ -19,6 +19,7 @@ from adaprivate.evaluation.streams import LogStream, logged
 from adaprivate.features import Featuriser
 
 _FIELDS = ("estimator", "value", "low", "high", "sem", "effective_sample_size", "rows", "rewarded", "few", "method")
+_WEIGHTS = ("mean_weight", "odd_weights")
 _OWN = {"dimension", "rounds", "epsilon", "delta"}
 """Options of a policy that are arguments of their own, or follow from the log."""
 
@@ -159,7 +160,7 @@ def evaluate(
                     "policy": name,
                     "epsilon": budget,
                     "released": release_epsilon is not None,
-                    **{field: getattr(estimate, field) for field in _FIELDS},
+                    **{field: getattr(estimate, field) for field in (*_FIELDS, *_WEIGHTS)},
                     "assumes": assumption(taken) if word == "replay" else None,
                     **privacy.stated(guarantee),
                     "people": seen.get("people"),

@@ -42,7 +42,7 @@ from adaprivate.data.inspecting import (
 from adaprivate.data.logs import Columns, columns_of, expect_columns, opened
 from adaprivate.data.reading import File, fault
 from adaprivate.data.sources import Source, source_of
-from adaprivate.evaluation.decisions import Built, Decisions, Given, Offers
+from adaprivate.evaluation.decisions import Built, Decisions, Given, Offers, steady_propensities
 from adaprivate.features import Clipping, Featuriser
 
 CONTRADICTED = "The log's propensities CONTRADICT how often its actions were chosen"
@@ -110,6 +110,17 @@ class LogStream:
     def uniform_chance(self) -> float | None:
         """How likely shares of actions as uneven as these are under uniform choice, where no propensities are known."""
         return None if self.columns.propensity else min(1.0, 2 * min(uniform_chance(self.look)))
+
+    @property
+    def steady(self) -> Floats | None:
+        """The propensity of each candidate, NaN where it changes; None where rows differ in what they offer."""
+        columns = self.columns
+        if columns.propensity is None or columns.candidates or columns.offered or columns.item_columns:
+            return None
+        shares = {str(name): share for name, share in self.look.shares.items()}
+        seen = [(shares[name].least, shares[name].largest) if name in shares else (1.0, 0.0) for name in self.names]
+        least, largest = np.array(seen).T
+        return steady_propensities(least, largest)
 
     @property
     def description(self) -> dict[str, object] | None:
