@@ -143,6 +143,26 @@ def test_release_adds_the_noise_that_its_price_needs(estimator):
     assert exact.sem == pytest.approx(plain.sem, rel=0.1)  # rewards are 0 or 1
 
 
+@pytest.mark.parametrize("estimator", ["replay", "ips", "snips"])
+def test_a_published_spread_is_hardly_ever_too_small(estimator):
+    """400 releases: noise makes the spread smaller than it is in 2.5 % at most, as an interval of 95 % allows.
+
+    The bound is four standard errors of that share; with no allowance for the noise of the second sum it is half of them.
+    """
+    rng = np.random.default_rng(4)
+    rows = Sample((rng.uniform(size=80) < 0.4).astype(float), rng.uniform(0, 3, 80))
+    weights = np.ones(80) if estimator == "replay" else rows.weights
+    shares = weights / (80 if estimator == "ips" else weights.sum())
+    value = shares @ rows.rewards
+    spread = (shares * rows.rewards) @ shares - value**2 / 80
+    if estimator != "ips":
+        spread = float((shares * (rows.rewards - value)) @ (shares * (rows.rewards - value)))
+    error = privacy.gaussian_sigma(1.0, 1e-5) * shares.max() * math.sqrt(1.25)
+    found = [release(estimator, rows, epsilon=1.0, delta=1e-5, noise=Simulated(k))[0].sem for k in range(400)]
+    too_small = np.mean([sem**2 - error**2 < spread for sem in found])
+    assert too_small <= 0.025 + 4 * math.sqrt(0.025 / 400)
+
+
 def test_what_is_published_together():
     policy, price = (
         privacy.guarantee(privacy.GaussianPrice(mu), privacy.events(), delta) for mu, delta in ((0.5, 1e-5), (0.3, 1e-6))

@@ -34,6 +34,15 @@ def test_no_reward_at_all_is_not_certainty():
         assert found.high > 0.01
 
 
+@pytest.mark.parametrize("estimator", ["replay", "snips"])
+def test_few_rows_without_a_reward_are_few(estimator):
+    """500 rows, three without a reward: Garwood's interval of 3, from above."""
+    found = estimate(estimator, Sample((np.arange(500) >= 3).astype(float), np.ones(500)))
+    assert (found.few, found.method) == (True, "few-rewards")
+    assert found.low == pytest.approx(1 - chi2.ppf(0.975, 8) / 2 / 500)
+    assert found.high == pytest.approx(1 - chi2.ppf(0.025, 6) / 2 / 500)
+
+
 def test_equal_weights_give_garwoods_interval():
     for clicks in (1, 7, 20):
         r = (np.arange(5_000) < clicks).astype(float)
