@@ -1,5 +1,6 @@
 """Estimates that few rewards carry: they are marked, and their intervals cover, whatever the weights."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from scipy.stats import chi2
 
 import adaprivate as ap
-from adaprivate.evaluation import judging
+from adaprivate.evaluation import estimators, judging
 from adaprivate.evaluation.decisions import Decisions
 from adaprivate.evaluation.estimators import Sample, estimate, estimate_in_parts
 from adaprivate.evaluation.streams import logged
@@ -133,7 +134,7 @@ def test_intervals_cover_where_what_is_chosen_was_hardly_logged(monkeypatch, est
     """95 % intervals of 600 logs cover in 92.5 % at least (false alarm 0.5 % for one that covers in 95 %).
 
     Power: by rewards alone they cover in less than 86 % (65 % in the first world), but for snips in the first world, where
-    all actions earn the same and a mean of any of them would do.
+    all weights are worth 24 rows, and it is marked for few rows without a reward.
     """
     covered, marked = rarely_logged(world, estimator)
     assert covered >= 0.925
@@ -144,6 +145,34 @@ def test_intervals_cover_where_what_is_chosen_was_hardly_logged(monkeypatch, est
         assert rarely_logged(world, estimator)[0] < 0.86
     elif estimator != "snips":
         assert rarely_logged(world, estimator)[0] < 0.65
+
+
+ROWS = {"replay": ("replay", 0, 0), "replay, people": ("replay", 0, 1)}
+ROWS |= {f"{name}, weights 0.2 : 1 : 6": (name, 1, 0) for name in ("ips", "snips", "dr", "dm")}
+OTHERS = {f"{name}, {world}": (world, name) for world in RARE for name in ("ips", "snips", "dr")}
+
+
+def test_the_docs_say_how_often_these_intervals_cover(monkeypatch):
+    """Every cell of both tables: the same seeds, so to a log or two of 600."""
+    text = (Path(__file__).parents[2] / "docs" / "logs.md").read_text().partition("## Few rewards")[2].partition("## ")[0]
+    cells = [
+        [cell.strip().replace("`", "") for cell in row.split("|")[1:-1]] for row in text.splitlines() if row[:1] == "|"
+    ]
+    said = {row[0]: row[1:] for row in cells}
+    assert set(said) >= {*ROWS, *OTHERS}
+    for place, interval in ((1, "asymptotic"), (2, "wilson"), (0, "asymptotic")):
+        if place == 0:  # the usual one, whatever carries it
+            monkeypatch.setattr(estimators, "FEW_REWARDED", -1)
+            monkeypatch.setattr(Tally, "unlogged", 0.0)
+        for row in {*ROWS, *OTHERS}:
+            if said[row][place] == "-":
+                continue
+            if row in ROWS:
+                name, weighted, people = ROWS[row]
+                found = [coverage(name, rate, weighted, people, interval)[0] for rate in (0.0005, 0.004, 0.02)]
+            else:
+                found = [rarely_logged(*OTHERS[row], interval)[0]]
+            assert [float(cell) for cell in said[row][place].split("/")] == pytest.approx([100 * x for x in found], abs=0.4)
 
 
 def test_a_choice_that_was_never_logged_may_have_earned_all_of_its_share():
@@ -215,8 +244,6 @@ def test_a_weight_that_was_possible_widens_the_interval():
 
 
 def test_the_usual_interval_would_not_cover(monkeypatch):
-    from adaprivate.evaluation import estimators
-
     monkeypatch.setattr(estimators, "FEW_REWARDED", -1)
     covered, below = coverage("ips", 0.004, 1, 0)
     assert covered < 0.85
