@@ -201,7 +201,7 @@ def mistake(monkeypatch, capsys, *arguments):
     [
         (4, "1,x", ["line 4", "reward to be right: it is not a number"]),
         (3, "1,7", ["line 3", "reward to be right: it is not within 0 .. 1"]),
-        (5, "1,1,1", ["line 5", "'1'"]),
+        (5, "1,1,1", ["line 5", "column 3: '...' not to follow 2 values"]),
         (2, ",1", ["line 2", "action"]),
     ],
 )

@@ -145,7 +145,7 @@ def test_the_open_bandit_dataset_is_recognised(tmp_path):
         (("1,0,0.25", "1,0,0"), "line 3, column propensity: 0.0 > 0"),
         (("1,0,0.25", "1,0,"), "line 3, column propensity: None between 0 and 1"),
         (("1,0,0.25", ",0,0.25"), "line 3, column action: None to be there"),
-        (("40,a", "40,a,b"), "line 4, column 6: 'b' not to follow 5 values"),
+        (("40,a", "40,a,b"), "line 4, column 6: '...' not to follow 5 values"),
     ],
 )
 def test_faults_of_logs(tmp_path, change, message):

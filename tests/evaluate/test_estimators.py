@@ -1,5 +1,7 @@
 """Off-policy estimators: by hand where that is possible, and whether their intervals cover the truth."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,38 @@ def test_direct_method_is_least_squares():
     ahead = estimate("dm", Sample(r + np.eye(len(r))[7], w, X, F)).value - found.value  # linear in rewards
     again = estimate("dm", Sample(r + 2 * np.eye(len(r))[7], w, X, F)).value - found.value
     assert again == pytest.approx(2 * ahead)
+
+
+def test_the_error_of_the_direct_method_is_the_sandwich():
+    """Five coefficients of 20 rows: the square is divided by 15, not by 19."""
+    rng = np.random.default_rng(3)
+    r, X, F = rng.random(20), rng.random((20, 4)), rng.random((20, 4))
+    found = estimate("dm", Sample(r, None, X, F))
+    X, F = np.hstack([X, np.ones((20, 1))]), np.hstack([F, np.ones((20, 1))])
+    theta = np.linalg.solve(X.T @ X, X.T @ r)
+    influence = F @ theta - found.value + 20 * (X @ np.linalg.solve(X.T @ X, F.mean(axis=0))) * (r - X @ theta)
+    assert found.sem == pytest.approx(math.sqrt(20 / 15 * (influence @ influence)) / 20)
+
+
+def test_wilsons_interval_counts_people():
+    """50 people of four rows each, with weights of their own: (sum w)^2 over the squares of people's sums."""
+    w, who = np.repeat(np.linspace(0.5, 1.5, 50), 4), np.repeat(np.arange(50), 4)
+    r = (np.arange(200) % 3 == 0).astype(float)
+    found = estimate("snips", Sample(r, w, people=who), interval="wilson")
+    n, z, p = w.sum() ** 2 / (np.bincount(who, w) ** 2).sum(), 1.959964, found.value
+    middle, reach = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    expected = (middle - reach) / (1 + z * z / n), (middle + reach) / (1 + z * z / n)
+    assert (found.low, found.high) == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_bootstrap_in_chunks_is_the_bootstrap_at_once():
+    """More numbers than are drawn at once: a Poisson count for each row and resample, in order."""
+    n, resamples = 30_000, 100  # 67 resamples at once
+    r = (np.arange(n) % 4 == 0).astype(float)
+    found = estimate("replay", Sample(r), interval="bootstrap", resamples=resamples, seed=5)
+    counts = np.random.default_rng(5).poisson(1.0, size=(resamples, n))
+    low, high = np.quantile(counts @ r / counts.sum(axis=1), [0.025, 0.975])
+    assert (found.low, found.high) == pytest.approx((low, high), rel=1e-12)
 
 
 def test_doubly_robust_in_the_two_cases_it_must_be_right():

@@ -143,6 +143,26 @@ def test_release_adds_the_noise_that_its_price_needs(estimator):
     assert exact.sem == pytest.approx(plain.sem, rel=0.1)  # rewards are 0 or 1
 
 
+@pytest.mark.parametrize("estimator", ["replay", "ips", "snips"])
+def test_a_published_spread_is_hardly_ever_too_small(estimator):
+    """400 releases: noise makes the spread smaller than it is in 2.5 % at most, as an interval of 95 % allows.
+
+    The bound is four standard errors of that share; with no allowance for the noise of the second sum it is half of them.
+    """
+    rng = np.random.default_rng(4)
+    rows = Sample((rng.uniform(size=80) < 0.4).astype(float), rng.uniform(0, 3, 80))
+    weights = np.ones(80) if estimator == "replay" else rows.weights
+    shares = weights / (80 if estimator == "ips" else weights.sum())
+    value = shares @ rows.rewards
+    spread = (shares * rows.rewards) @ shares - value**2 / 80
+    if estimator != "ips":
+        spread = float((shares * (rows.rewards - value)) @ (shares * (rows.rewards - value)))
+    error = privacy.gaussian_sigma(1.0, 1e-5) * shares.max() * math.sqrt(1.25)
+    found = [release(estimator, rows, epsilon=1.0, delta=1e-5, noise=Simulated(k))[0].sem for k in range(400)]
+    too_small = np.mean([sem**2 - error**2 < spread for sem in found])
+    assert too_small <= 0.025 + 4 * math.sqrt(0.025 / 400)
+
+
 def test_what_is_published_together():
     policy, price = (
         privacy.guarantee(privacy.GaussianPrice(mu), privacy.events(), delta) for mu, delta in ((0.5, 1e-5), (0.3, 1e-6))
@@ -217,3 +237,26 @@ def test_what_contradicts_a_log_comes_first_and_estimators_say_what_they_judge()
     assert "timestamp has many values and is hashed into 16 buckets" in " ".join(notes.split())
     right = table.with_columns(propensity=pl.lit(1 / 3))
     assert "CONTRADICT" not in str(ap.evaluate(right, "random", "snips"))
+
+
+def test_what_is_asked_for_twice_is_refused():
+    log = pl.DataFrame({"action": [0, 1] * 40, "reward": [0, 1] * 40, "propensity": [0.5] * 80})
+    for given in ({"epsilon": [1, 1.0]}, {"policy": ["linucb", "linucb"]}, {"estimator": ["ips", "ips"]}):
+        (name,) = given
+        with pytest.raises(InputError, match=rf"Expected {name}=\[.*\] to be all different"):
+            ap.evaluate(log, **{"policy": "linucb", "estimator": "ips", **given})
+
+
+def test_weights_that_do_not_average_one_are_told():
+    """Propensities of twice the truth; where a cap is set, less than 1 is what was asked for."""
+    rng = np.random.default_rng(0)
+    log = pl.DataFrame({"action": rng.integers(2, size=900), "reward": rng.integers(2, size=900)})
+    wrong = log.with_columns(propensity=pl.lit(0.95))
+    found = ap.evaluate(wrong, "random", ["ips", "replay"])
+    assert found["odd_weights"].to_list() == [True, False]
+    assert found["mean_weight"].to_list() == [pytest.approx(0.5 / 0.95), None]
+    assert "random: weights of ips average 0.5263, not 1" in str(found)
+    right = ap.evaluate(log.with_columns(propensity=pl.lit(0.5)), "random", "ips")
+    assert "average" not in str(right)
+    assert not right["few"].any()
+    assert "average" not in str(ap.evaluate(wrong, "random", "ips", cap=0.4))

@@ -260,6 +260,22 @@ def test_replay_of_rows_with_more_or_fewer_candidates_is_even():
     assert share == pytest.approx([0.25] * 3, abs=5 * math.sqrt(0.25 * 0.75 / 2_000))
 
 
+def test_replay_is_even_over_parts_that_offer_less(monkeypatch):
+    """Rows of two candidates come first, in parts of their own, then rows of five: a fifth of each is accepted.
+
+    Counts are within five standard deviations; by each part's own most, half of the first rows would be.
+    """
+    n = 3_000
+    monkeypatch.setattr(decisions, "LARGEST_PART", 500)
+    counts = np.repeat([2, 5], n // 2)
+    actions = np.random.default_rng(0).integers(counts)
+    log = decisions.Decisions(decisions.Given(np.ones((n, 5, 1)), counts), actions, np.ones(n))
+    policy = Policy(policies.settings("random", {"dimension": 1, "rounds": n}), seed=1, source=None)
+    rows = replay(policy, log, rounds=n)
+    for kept in (rows[rows < n // 2], rows[rows >= n // 2]):
+        assert abs(len(kept) - n / 2 / 5) < 5 * math.sqrt(n / 2 * 0.2 * 0.8)
+
+
 def test_time_puts_rows_in_order(tmp_path):
     table, _ = shop(300)
     timed = table.with_columns(at=pl.Series([f"2024-01-{1 + k // 24:02d} {k % 24:02d}:00:00" for k in range(300)]))

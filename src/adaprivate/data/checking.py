@@ -13,7 +13,7 @@ from adaprivate.check import InputError
 from adaprivate.data.drafting import draft, why_hashed
 from adaprivate.data.inspecting import FALSE_ALARM, Inspection, inspect
 from adaprivate.data.label_tables import LABELS, labelled
-from adaprivate.data.logs import MOST_NAMED, Columns, columns_of, is_log
+from adaprivate.data.logs import Columns, columns_of, expect_kinds, is_log, listed
 from adaprivate.data.rating_sets import find, is_ratings, ratings
 from adaprivate.data.reading import File, arrays
 from adaprivate.data.sources import LINES, TABLES, Source, source_of, table_of
@@ -65,7 +65,7 @@ def check_path(
             return _labelled(place, None)
         raise InputError(
             f"Expected {place} to be ratings, a log (--action, --reward) or a labelled table (--label); by its columns "
-            f"({', '.join(columns[:MOST_NAMED])}) it looks like none."
+            f"({listed(columns)}) it looks like none."
         )
     raise InputError(
         f"Expected {place} to be ratings, a log (--action, --reward) or a labelled table (--label); it looks like none."
@@ -100,6 +100,7 @@ def check_log(
     """Facts about a log, and all its faults; ``columns`` are named as in :func:`adaprivate.data.logs.columns_of`."""
     source = source_of(log)
     named = columns_of(source, **columns)
+    expect_kinds(source, named)
     found = inspect(source, named, reward_range=reward_range, thorough=True)
     remarks = [finding._asdict() for finding in found.findings if not finding.serious]
     if named.propensity is None:

@@ -11,14 +11,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import polars as pl
 
 from adaprivate import check
 from adaprivate.check import Array, Floats, InputError
-from adaprivate.data.reading import File
+from adaprivate.data.logs import unreadable
+from adaprivate.data.reading import File, fault
 from adaprivate.data.sources import Source
 from adaprivate.features import Clipping, Featuriser
 from adaprivate.features.columns import NONE, coordinates
@@ -42,6 +43,8 @@ class Values:
     low: float = math.inf
     high: float = -math.inf
     missing: bool = False
+    infinite: bool = False
+    """Whether some are infinite, or NaN."""
 
     def add(self, values: pl.Series) -> None:
         """Take in a block."""
@@ -52,6 +55,7 @@ class Values:
         numbers = known.cast(pl.Float64, strict=False) if known.dtype != pl.Boolean else None
         self.numeric &= numbers is not None and numbers.null_count() == 0
         if self.numeric and numbers is not None:
+            self.infinite |= not bool(numbers.is_finite().all())
             self.low, self.high = min(self.low, float(numbers.min())), max(self.high, float(numbers.max()))  # type: ignore[arg-type]
         if self.texts is not None:
             unique = known.unique()
@@ -131,7 +135,13 @@ def draft(
     source: Source, context: Sequence[str], items: pl.DataFrame | None, item_columns: Sequence[str], count: int
 ) -> dict[str, object]:
     """A description for a log: products of its context columns with the columns of items, or a block for each action."""
+    for name in context:
+        if unreadable(source.schema[name]):
+            fault(source.file, None, name, str(source.schema[name]), "to be texts or numbers")
     seen = values_of((block for _, block in source.blocks([*context, *item_columns])), [*context, *item_columns])
+    for name in (*context, *item_columns):
+        if seen[name].numeric and seen[name].infinite:
+            _refuse_infinite(source, name)
     if items is not None:
         item_columns = items.columns[1:]
         seen |= values_of([items], item_columns)
@@ -149,6 +159,17 @@ def draft(
         if LogFeatures.from_dict(description).featuriser.dimension <= WIDEST:
             break
     return description
+
+
+def _refuse_infinite(source: Source, name: str) -> NoReturn:
+    for start, block in source.blocks([name]):
+        values = block[name].explode() if isinstance(block[name].dtype, pl.List) else block[name]
+        wrong = ~values.cast(pl.Float64, strict=False).is_finite().fill_null(True)
+        if wrong.any():
+            row = int(wrong.arg_max() or 0)
+            place = None if len(values) != len(block) else source.place(start + row)
+            fault(source.file, place, name, values[row], "to be a finite number", of=source.of)
+    raise InputError(f"Expected {source.file}, column {name} to be finite numbers.")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import Any
 import polars as pl
 
 from adaprivate.check import InputError
-from adaprivate.data.reading import File, fault
+from adaprivate.data.reading import PRIVATE, File, fault
 from adaprivate.data.sources import Scratch, Source
 
 PIECE = 20_000
@@ -29,6 +29,7 @@ MOST_NAMES = 2_000
 CANDIDATE = "candidate."
 PLACE = CANDIDATE + "place"
 """The place of a candidate in its row: a feature only where candidates have no other."""
+_LARGEST = (1 << 63) - 1
 _OWN = ("_action", "_reward", "_propensity", "_time", "_id")
 
 
@@ -49,7 +50,7 @@ def dsjson_source(file: File) -> Source:
         raise InputError(f"Expected {file} to hold decisions: lines with c, and with _label_cost or a and p.")
     own = tuple(name for name in schema if name.startswith(CANDIDATE))
     context = tuple(name for name in schema if name not in (*_OWN, *own))
-    usual: dict[str, Any] = {name[1:]: name for name in _OWN}
+    usual: dict[str, Any] = {name[1:]: name for name in _OWN if name in schema}
     usual |= {"context": context, "item_columns": (PLACE, *(name for name in own if name != PLACE))}
     return Source(file, schema, tuple(parts), "row", usual, folder)
 
@@ -62,11 +63,13 @@ def _pieces(file: File) -> Iterator[list[dict[str, Any]]]:
                 continue
             try:
                 given = json.loads(line)
-            except ValueError:
-                fault(file, number, None, line[:30].decode("utf-8", "replace"), "to be a JSON object")
+                row = _decision(file, number, given) if isinstance(given, dict) else None
+            except InputError:
+                raise
+            except (ValueError, RecursionError):
+                given = None
             if not isinstance(given, dict):
-                fault(file, number, None, given, "to be a JSON object")
-            row = _decision(file, number, given)
+                fault(file, number, None, PRIVATE, "to be a JSON object, not nested deeply; a line may hold a reward")
             if row is not None:
                 rows.append(row)
             if len(rows) == PIECE:
@@ -87,15 +90,22 @@ def _decision(file: File, number: int, given: Mapping[str, Any]) -> dict[str, An
     ranked, odds = given.get("a"), given.get("p")
     chosen = given.get("_labelIndex")
     if chosen is None and isinstance(ranked, list) and ranked:
-        chosen = ranked[0] - 1 if isinstance(ranked[0], int) else None
-    if chosen is None and isinstance(given.get("_label_Action"), int):
-        chosen = given["_label_Action"] - 1
+        chosen = _place(ranked[0])
+    if chosen is None:
+        chosen = _place(given.get("_label_Action"))
+    if isinstance(chosen, bool) or not isinstance(chosen, int | None) or abs(chosen or 0) > _LARGEST:
+        fault(file, number, "_labelIndex", chosen, "to be a whole number")
     likely = given.get("_label_probability")
     if likely is None and isinstance(odds, list) and odds:
         likely = odds[0]
-    cost = given.get("_label_cost")
+    if likely is not None and _number(likely) is None:
+        fault(file, number, "_label_probability", likely, "to be a number")
+    cost = _number(given.get("_label_cost"))
+    if cost is None and given.get("_label_cost") is not None:
+        fault(file, number, "_label_cost", PRIVATE, "to be a number; it is private and not repeated")
     row: dict[str, Any] = {"_action": chosen, "_reward": None if cost is None else 0.0 - cost, "_propensity": likely}
-    row |= {"_time": given.get("Timestamp"), "_id": given.get("EventId")}
+    named = {"_time": given.get("Timestamp"), "_id": given.get("EventId")}
+    row |= {name: value for name, value in named.items() if value is not None}
     row |= _flat({name: value for name, value in context.items() if name != "_multi"})
     if any(name.startswith(CANDIDATE) for name in row):
         fault(file, number, "c", CANDIDATE[:-1], "not to be a namespace of the context")
@@ -103,6 +113,18 @@ def _decision(file: File, number: int, given: Mapping[str, Any]) -> dict[str, An
     names = dict.fromkeys(name for one in described for name in one)
     row[PLACE] = [str(place) for place in range(len(candidates))]
     return row | {CANDIDATE + name: [one.get(name) for one in described] for name in names}
+
+
+def _place(value: object) -> int | None:
+    """The place of an action that is counted from 1."""
+    return value - 1 if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(value: object) -> float | None:
+    try:
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    except OverflowError:
+        return None
 
 
 def _flat(given: Mapping[str, Any], before: str = "") -> dict[str, str | None]:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from adaprivate import check
-from adaprivate.check import Floats
+from adaprivate.check import Array, Floats, InputError
 from adaprivate.data.reading import File
 from adaprivate.data.sources import Source, in_memory
 
@@ -33,7 +33,7 @@ def feedback_source(feedback: Mapping[str, Any]) -> Source:
     """The log in such a dict, with its contexts and its items' features."""
     for name in ("action", "reward"):
         check.expect(name in feedback, "keys of the feedback", sorted(map(str, feedback)), f"to hold {name}")
-    actions = np.asarray(feedback["action"])
+    actions = _array("action", feedback["action"])
     check.expect(actions.ndim == 1, "feedback.action.shape", actions.shape, "== (n,)")
     n = len(actions)
     table: dict[str, Any] = {"action": actions, "reward": _column("reward", feedback["reward"], n)}
@@ -41,7 +41,8 @@ def feedback_source(feedback: Mapping[str, Any]) -> Source:
     if feedback.get("pscore") is not None:
         table["propensity"] = _column("pscore", feedback["pscore"], n)
     if feedback.get("position") is not None:
-        table["position"] = np.asarray(feedback["position"])
+        table["position"] = _array("position", feedback["position"])
+        check.expect(table["position"].shape == (n,), "feedback.position.shape", table["position"].shape, f"== ({n},)")
         usual["position"] = "position"
     if feedback.get("context") is not None:
         context = _matrix("context", feedback["context"], n)
@@ -58,14 +59,29 @@ def feedback_source(feedback: Mapping[str, Any]) -> Source:
     return in_memory(File(Path("feedback")), pl.DataFrame(table), "row", usual)
 
 
+def _array(name: str, value: object, kind: type | None = None) -> Array:
+    """An array of numbers or texts. What is wrong with a value is not said: it may be a reward."""
+    try:
+        found = np.asarray(value, dtype=kind)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"Expected feedback.{name} to be an array of numbers.") from None
+    if found.dtype == object:
+        raise InputError(f"Expected feedback.{name} to be an array of numbers or of texts.")
+    return found
+
+
 def _column(name: str, value: object, rows: int) -> Floats:
-    found = np.asarray(value, dtype=np.float64)
+    found = _array(name, value, np.float64)
     check.expect(found.shape == (rows,), f"feedback.{name}.shape", found.shape, f"== ({rows},)")
     return found
 
 
 def _matrix(name: str, value: object, rows: int | None) -> Floats:
-    found = np.asarray(value, dtype=np.float64)
+    found = _array(name, value, np.float64)
     fine = found.ndim == 2 and rows in (None, len(found))
     check.expect(fine, f"feedback.{name}.shape", found.shape, f"== ({'n' if rows is None else rows}, d)")
+    wrong = np.argwhere(~np.isfinite(found))
+    if len(wrong):
+        row, place = wrong[0].tolist()
+        raise InputError(f"Expected feedback.{name}[{row}, {place}]={found[row, place].item()!r} to be finite.")
     return found

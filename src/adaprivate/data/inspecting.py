@@ -21,7 +21,7 @@ import polars as pl
 from scipy.special import betainc
 
 from adaprivate.check import Array, Floats, Integers
-from adaprivate.data.logs import REWARDS, TIMES, Columns, perhaps, usual_name
+from adaprivate.data.logs import REWARDS, TIMES, Columns, perhaps, unreadable, usual_name
 from adaprivate.data.sources import Source
 
 EXAMPLES = 5
@@ -229,7 +229,7 @@ def inspect(
     kept = largest = 0.0
     dated = thorough and bool(columns.user) and usual_name((columns.time or "", *TIMES), source.columns) is not None
     telling = [
-        name for name, kind in source.schema.items() if not kind.is_nested() and name not in (columns.reward, *REWARDS)
+        name for name, kind in source.schema.items() if not unreadable(kind) and name not in (columns.reward, *REWARDS)
     ]
     for start, block in source.blocks(wanted, 0):
         counts = counts_of(block, columns) if "offered" in there or columns.offered is None else None
@@ -260,8 +260,11 @@ def inspect(
         if "time" in there:
             last = _check_time(faults, block[there["time"]], last, start, found)
         if thorough and "id" in there:
-            seen.append(hashes(block[there["id"]].cast(pl.String).fill_null("")))
-            faults.add(there["id"], "is missing", block[there["id"]].is_null(), start)
+            nameless = _absent(block[there["id"]])
+            known_ids = hashes(block[there["id"]].cast(pl.String).fill_null(""))
+            ids = np.arange(start, start + len(block), dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # each its own
+            seen.append(np.where(nameless.to_numpy(), ids, known_ids))
+            faults.add(there["id"], "is missing", nameless, start)
         for name in columns.context if thorough else ():
             if block[name].dtype.is_float():
                 faults.add(name, "is not a finite number", ~block[name].is_finite(), start)

@@ -12,7 +12,7 @@ import polars as pl
 from adaprivate import check
 from adaprivate.check import Array, Floats, InputError
 from adaprivate.data.logs import context_of
-from adaprivate.data.reading import File, arrays, fault
+from adaprivate.data.reading import PRIVATE, File, arrays, fault, look_like_names
 from adaprivate.data.sources import table_of
 
 LABELS = ("label", "class", "target", "y")
@@ -59,7 +59,8 @@ def labelled(path: str | Path, *, label: str | None = None) -> Labelled:
         table = table_of(file)
         name = label or next((word for word in LABELS if word in table.columns), None)
         if name is None or name not in table.columns:
-            fault(file, 1, label, table.columns[:8], "to name the column of labels")
+            shown = table.columns[:8] if look_like_names(table.columns) else PRIVATE
+            fault(file, 1, label, shown, "to name the column of labels")
         values = table[name]
         of = "row" if file.suffix == ".parquet" else "line"
         if values.null_count():

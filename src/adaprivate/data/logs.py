@@ -8,7 +8,7 @@ recognised by its columns.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from adaprivate.check import Array, Floats, InputError, Integers, did_you_mean
-from adaprivate.data.reading import Column, File, checked, fault
+from adaprivate.data.reading import PRIVATE, Column, File, checked, fault, look_like_names
 from adaprivate.data.sources import Source, source_of, table_from, table_of
 
 OPEN_BANDIT = {"item_id", "position", "click", "propensity_score"}
@@ -29,8 +29,6 @@ TIMES = ("time", "timestamp", "date", "datetime")
 """The usual names of a column that says when it was. Rows are put in order only by one that is named."""
 IDS = ("decision_id", "event_id", "id")
 """The usual names of a column that names each decision."""
-PRIVATE = "..."
-"""What is shown of a reward."""
 MOST_TEXTS = 100
 """A column of texts with more different values is not taken for a context."""
 _TEXT = (pl.String, pl.Categorical, pl.Enum)
@@ -90,10 +88,16 @@ def no_column(
     file: File | Path, name: str, columns: Sequence[str], otherwise: str = "", names: Sequence[str] = ()
 ) -> NoReturn:
     """Raise one line: which column is not there (nor are its other ``names``), which are, and which was perhaps meant."""
+    question = next(filter(None, (perhaps(one, columns) for one in (name, *names))), "") if look_like_names(columns) else ""
+    raise InputError(f"Expected {file} to have a column {name}{otherwise}; it has {listed(columns)}.{question}")
+
+
+def listed(columns: Sequence[str]) -> str:
+    """The names of columns, as errors list them."""
+    if not look_like_names(columns):
+        return f"{len(columns)}, and its first line does not look like their names"
     more = f" and {len(columns) - MOST_NAMED:,} more" if len(columns) > MOST_NAMED else ""
-    there = ", ".join(columns[:MOST_NAMED])
-    question = next(filter(None, (perhaps(one, columns) for one in (name, *names))), "")
-    raise InputError(f"Expected {file} to have a column {name}{otherwise}; it has {there}{more}.{question}")
+    return ", ".join(columns[:MOST_NAMED]) + more
 
 
 def no_rows(file: File) -> NoReturn:
@@ -136,6 +140,11 @@ class Columns:
         words = ("action", "reward", "propensity", "position", "user", "time", "id", "offered")
         return {word: name for word in words if (name := getattr(self, word)) is not None}
 
+    def expect_private(self, role: str, names: Iterable[str | None]) -> None:
+        """Raise where the reward, which alone is private, is to serve as something that is public, too."""
+        if self.reward in names:
+            raise InputError(f"Expected {role}={self.reward!r} not to be the reward: it is private, {role} is public.")
+
 
 def columns_of(
     source: Source,
@@ -176,7 +185,7 @@ def columns_of(
         offered = candidates
     elif candidates:
         features = candidate_columns(source, candidates)
-    return Columns(
+    found = Columns(
         action,
         reward,
         propensity or None,
@@ -189,6 +198,25 @@ def columns_of(
         offered,
         tuple(usual.get("item_columns", ())),
     )
+    for role, name in found.single.items():
+        if role != "reward":
+            found.expect_private("candidates" if role == "offered" else role, [name])
+    for own in (*found.candidates, found.item_columns):
+        found.expect_private("candidates", own)
+    return found
+
+
+def expect_kinds(source: Source, columns: Columns) -> None:
+    """Raise where a column of one value a row holds lists or the like."""
+    for word, name in columns.single.items():
+        kind = source.schema.get(name)
+        if word != "offered" and kind is not None and unreadable(kind):
+            fault(source.file, None, name, str(kind), "to be texts or numbers")
+
+
+def unreadable(kind: Any) -> bool:
+    """Whether values of this type are neither texts nor numbers nor times."""
+    return bool(kind.is_nested() or kind in (pl.Object, pl.Binary))
 
 
 def expect_columns(source: Source, columns: Columns) -> None:
@@ -201,6 +229,7 @@ def expect_columns(source: Source, columns: Columns) -> None:
             if usual is None or name != usual[0]:
                 no_column(source.file, name, source.columns)
             no_column(source.file, name, source.columns, f" or {usual[1]}, or another that {word}= (--{word}) names", usual)
+    expect_kinds(source, columns)
 
 
 def log(

@@ -9,6 +9,7 @@ import hashlib
 import io
 import math
 import os
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,16 @@ _WHOLE = (1 << 31) - 1
 
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
 """What a damaged, encrypted or unusual archive provokes."""
+
+
+PRIVATE = "..."
+"""What is shown of a reward, and of a line that may hold one."""
+_VALUES = re.compile(r"[\W\d_]*|[-+]?(inf|infinity|nan)|[-+.\d]+e[-+]?\d+|\d{4}-\d\d-\d\d.*|true|false|yes|no|null|none|na")
+
+
+def look_like_names(columns: Sequence[str]) -> bool:
+    """Whether these are names of columns, not the values of a first row: those may hold a reward."""
+    return not any(_VALUES.fullmatch(name.strip().lower()) or "_duplicated_" in name for name in columns)
 
 
 class Column(NamedTuple):

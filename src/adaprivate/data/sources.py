@@ -6,9 +6,11 @@ that nobody else can read and that goes away with the source: it may hold reward
 
 from __future__ import annotations
 
+import csv
 import shutil
 import tempfile
 import weakref
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,13 +19,14 @@ from typing import Any, NoReturn
 import polars as pl
 
 from adaprivate.check import InputError
-from adaprivate.data.reading import File, fault, read_parquet
+from adaprivate.data.reading import PRIVATE, File, fault, head, look_like_names, read_parquet
 
 BLOCK = 65_536
 """So many rows are read at once."""
 LARGE = 256 << 20
 """Text of more bytes than this is not read at once."""
 LINES = (".jsonl", ".ndjson")
+_RENAMED = "_duplicated_"
 TABLES = (".csv", ".parquet", *LINES)
 """Endings of files that hold a table."""
 
@@ -139,6 +142,8 @@ def table_from(given: Any, name: str) -> pl.DataFrame:
             return pl.DataFrame([dict(row) for row in given], infer_schema_length=None)
         if hasattr(given, "__arrow_c_stream__") or getattr(getattr(given, "dtype", None), "names", None):
             return pl.DataFrame(given)
+    except InputError:
+        raise
     except (pl.exceptions.PolarsError, TypeError, ValueError, OverflowError):
         raise InputError(f"Expected {name} to be a table, with values of one type in each column.") from None
     raise InputError(
@@ -149,6 +154,7 @@ def table_from(given: Any, name: str) -> pl.DataFrame:
 
 def _of_pandas(given: Any) -> pl.DataFrame:
     """A pandas DataFrame by its arrays: its own way to polars takes one more package."""
+    expect_unique(File(Path("log")), [str(name) for name in given.columns])
     columns = {}
     for place, name in enumerate(given.columns):
         values = given.iloc[:, place]
@@ -181,11 +187,13 @@ def _of_large_text(file: File) -> Source:
     try:
         query = pl.scan_ndjson(file.path) if lines else pl.scan_csv(file.path, infer_schema=False)
         query.sink_parquet(path, row_group_size=BLOCK)
-    except pl.exceptions.PolarsError as error:
+    except pl.exceptions.PolarsError:
         if not lines:
             _find_ragged(file)
-        raise InputError(f"Expected {file} to hold one JSON object a line: {str(error).splitlines()[0]}.") from None
+        raise InputError(f"Expected {file} to hold one JSON object a line.") from None
     found = _of_parquet(File(path))
+    if not lines:
+        _expect_once(file, found.columns)
     return Source(file, found.schema, found.parts, "row" if lines else "line", kept=folder)
 
 
@@ -196,12 +204,28 @@ def table_of(file: File) -> pl.DataFrame:
     if file.suffix in LINES:
         try:
             return pl.read_ndjson(file.content(), infer_schema_length=None)
-        except pl.exceptions.PolarsError as error:
-            raise InputError(f"Expected {file} to hold one JSON object a line: {str(error).splitlines()[0]}.") from None
+        except pl.exceptions.PolarsError:
+            raise InputError(f"Expected {file} to hold one JSON object a line.") from None
     try:
-        return pl.read_csv(file.content(), infer_schema_length=None, raise_if_empty=True)
+        found = pl.read_csv(file.content(), infer_schema_length=None, raise_if_empty=True)
     except pl.exceptions.PolarsError:
         _find_ragged(file)
+    _expect_once(file, found.columns)
+    return found
+
+
+def _expect_once(file: File, columns: Sequence[str]) -> None:
+    """Raise where a first line has a name twice, which polars renames."""
+    if any(_RENAMED in name for name in columns):
+        expect_unique(file, next(csv.reader(head(file, 1))))
+
+
+def expect_unique(file: File, names: Sequence[str]) -> None:
+    """Raise where two columns have one name."""
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        shown = repr(twice) if look_like_names([*dict.fromkeys(names)]) else "..."
+        raise InputError(f"Expected {file} to have each name of a column once: {shown} is there twice.")
 
 
 def _find_ragged(file: File) -> NoReturn:
@@ -211,7 +235,7 @@ def _find_ragged(file: File) -> NoReturn:
             values = raw.decode("utf-8", "replace").rstrip("\r\n").split(",")
             names = names or values
             if len(values) > len(names):
-                fault(file, number, str(len(names) + 1), values[len(names)], f"not to follow {len(names)} values")
+                fault(file, number, str(len(names) + 1), PRIVATE, f"not to follow {len(names)} values")
         if not names:
             fault(file, 1, None, "", "to be there: the file is empty")
     raise InputError(f"Expected {file} to be a table of values between commas.")

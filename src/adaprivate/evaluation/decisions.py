@@ -140,6 +140,10 @@ class Recorded(Protocol):
     def uniform_chance(self) -> float | None:
         """How likely shares of actions as uneven as these are under uniform choice, where no propensities are known."""
 
+    @property
+    def steady(self) -> Floats | None:
+        """The propensity of each candidate, NaN where it changes; None where rows differ in what they offer."""
+
     def parts(self, start: int = 0, stop: int | None = None) -> Iterator[Decisions]:
         """The rows from ``start`` to ``stop``, in parts whose features can be held at once."""
 
@@ -217,6 +221,16 @@ class Decisions:
         return None
 
     @property
+    def steady(self) -> Floats | None:
+        """The propensity of each candidate, NaN where it changes; None where rows differ in what they offer."""
+        if self.propensities is None or not self.fixed:
+            return None
+        least, largest = np.full(self.count, np.inf), np.zeros(self.count)
+        np.minimum.at(least, self.actions, self.propensities)
+        np.maximum.at(largest, self.actions, self.propensities)
+        return steady_propensities(least, largest)
+
+    @property
     def chosen(self) -> Floats:
         """The features of what was chosen in each row."""
         return self.offers.chosen(self.actions)
@@ -233,3 +247,8 @@ class Decisions:
         end = len(self) if stop is None else min(stop, len(self))
         for begin in range(start, end, size):
             yield self.part(slice(begin, min(begin + size, end)))
+
+
+def steady_propensities(least: Floats, largest: Floats) -> Floats:
+    """Propensities by their least and largest values: NaN where those differ, or were never seen."""
+    return np.where((largest > 0) & (largest <= least * (1 + 1e-6)), largest, np.nan)

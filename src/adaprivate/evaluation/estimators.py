@@ -14,7 +14,10 @@ whose they are, a person's are not taken for independent: their influence values
 again.
 
 Where few rewards carry an estimate neither can be believed: it is marked, and has the interval that Fay and Feuer gave for
-weighted sums of rare events (:class:`adaprivate.evaluation.tallies.Carried`), which is never empty.
+weighted sums of rare events (:class:`adaprivate.evaluation.tallies.Carried`), which is never empty. So it is where one more
+reward, of the largest weight, would change much: a rare action that was never rewarded looks as if it were surely worth
+nothing. That weight is the largest seen, or one that is known to be possible. Of a choice that was never logged, and whose
+share is lacking in the sum of weights, the interval holds all that this share may have earned.
 
 Rows come in parts, gone through once to three times; nothing that grows with their number is kept.
 """
@@ -28,7 +31,7 @@ import numpy as np
 
 from adaprivate import check
 from adaprivate.check import Floats, Integers
-from adaprivate.evaluation.tallies import FEW_REWARDED, Tally, Units
+from adaprivate.evaluation.tallies import CHANCE, FEW_REWARDED, UNLOGGED, Tally, Units
 
 ESTIMATORS = ("replay", "ips", "snips", "dm", "dr")
 INTERVALS = ("asymptotic", "bootstrap", "wilson", "few-rewards")
@@ -53,7 +56,12 @@ class Estimate:
     rewarded: float | None = None
     """The same over what each row, or each person, adds to the value."""
     few: bool = False
-    """Whether so few rewards (or, of replay and snips, rows without one) carry it that the interval is that for few."""
+    """Whether so few rewards (or, of replay and snips, rows without one) carry it, or one more would change it so much,
+    that the interval is that for few."""
+    mean_weight: float | None = None
+    """Of ips, snips and dr: about 1 if propensities are right and nothing was left out that the policy chooses."""
+    odd_weights: bool = False
+    """Whether it is far from 1."""
     method: str = "asymptotic"
     """How the interval was made: asymptotic, bootstrap, wilson, few-rewards, or noise (of a published estimate)."""
 
@@ -134,8 +142,13 @@ def estimate_in_parts(
     interval: str = "asymptotic",
     resamples: int = 1000,
     seed: int = 0,
+    largest: Callable[[], float] | None = None,
+    whole: bool = True,
 ) -> Estimate:
-    """The same of rows in parts. ``choices``: samples of rewards and chosen features alone, where no more is needed."""
+    """The same of rows in parts. ``choices``: samples of rewards and chosen features alone, where no more is needed.
+
+    ``largest``: a weight that is known to be possible, once all samples were seen. ``whole``: weights were not capped.
+    """
     check.one_of("estimator", estimator, ESTIMATORS)
     check.one_of("interval", interval, INTERVALS)
     check.probability("confidence", confidence)
@@ -151,56 +164,84 @@ def estimate_in_parts(
             w = np.ones(len(part.rewards)) if estimator == "replay" else np.asarray(part.weights)
             tally.add(part.people, part.rewards, w, w * part.rewards)
     check.expect(tally.rows >= 2, "len(rewards)", tally.rows, ">= 2")
-    how = {"confidence": confidence, "interval": interval, "resamples": resamples, "seed": seed}
-    return judged(estimator, tally, lost, **how)  # type: ignore[arg-type]
+    how = {"confidence": confidence, "interval": interval, "resamples": resamples, "seed": seed, "whole": whole}
+    weighed = estimator in ("ips", "snips", "dr")
+    possible = largest() if weighed and largest is not None else 0.0
+    return judged(estimator, tally, lost, largest=possible, **how)  # type: ignore[arg-type]
 
 
 def judged(
-    estimator: str, tally: Tally, lost: int = 1, *, confidence: float, interval: str, resamples: int = 1000, seed: int = 0
+    estimator: str,
+    tally: Tally,
+    lost: int = 1,
+    *,
+    confidence: float,
+    interval: str,
+    resamples: int = 1000,
+    seed: int = 0,
+    largest: float = 0.0,
+    whole: bool = True,
 ) -> Estimate:
     """The estimate that follows from the sums."""
-    ratio = estimator == "snips"
+    ratio, weighed = estimator == "snips", estimator in ("ips", "snips", "dr")
     if estimator in ("ips", "snips"):
         check.expect(tally.weight > 0, "sum(weights)", 0.0, "> 0: the policy never chooses what was logged")
     value = tally.total / (tally.weight if ratio else tally.rows)
     sem = tally.sem(tally.spread(value, ratio), lost)
     reach = tally.student(confidence) * sem
     low, high = value - reach, value + reach
-    carried = tally.rewarded
+    lacking = tally.unlogged if weighed and whole else 0.0
+    carried = min(tally.rewarded, tally.hits.worth(largest))
     if estimator in ("replay", "snips"):
-        carried = min(carried, tally.misses.effective)
-    few = carried < FEW_REWARDED
+        carried = min(carried, tally.misses.worth(largest))
+    few = carried < FEW_REWARDED or lacking > 0
     if few and interval != "wilson":
         interval = "few-rewards"
     if interval == "wilson":
         check.expect(estimator in ("replay", "ips", "snips"), "interval", interval, "to be of replay, ips or snips")
         low, high = tally.wilson(value, confidence)
     elif interval == "few-rewards":
-        low, high = _of_few(estimator, tally, value, (low, high), confidence)
+        low, high = _of_few(estimator, tally, value, (low, high), confidence, largest, lacking)
     elif interval == "bootstrap":
         low, high = np.quantile(tally.drawn(resamples, seed, ratio), [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
-    return Estimate(
-        estimator, value, sem, low, high, confidence, tally.effective, tally.rows, tally.rewarded, few, interval
-    )
+    mean = tally.weight / tally.rows if weighed else None
+    odd = mean is not None and whole and _odd(mean, tally.weight_error / tally.rows)
+    size, own = tally.effective, tally.rewarded
+    return Estimate(estimator, value, sem, low, high, confidence, size, tally.rows, own, few, mean, odd, interval)
+
+
+def _odd(mean: float, error: float) -> bool:
+    """Whether a mean weight is far from 1, or further than chance explains."""
+    return abs(mean - 1) > 0.5 or abs(mean - 1) > max(2 * UNLOGGED, CHANCE * error)
 
 
 def _of_few(
-    estimator: str, tally: Tally, value: float, asymptotic: tuple[float, float], confidence: float
+    estimator: str,
+    tally: Tally,
+    value: float,
+    asymptotic: tuple[float, float],
+    confidence: float,
+    largest: float,
+    lacking: float,
 ) -> tuple[float, float]:
-    """An interval for an estimate that few rewards carry, or that few rows without a reward keep from 1."""
+    """An interval for an estimate that few rewards carry, or that few rows without a reward keep from 1.
+
+    ``lacking``: the weight of rows that are not there. They may have earned nothing, or all they could.
+    """
     if estimator in ("replay", "snips"):
-        whole = tally.weight
-        if tally.misses.effective < tally.hits.effective:
-            low, high = tally.misses.within(confidence)
-            return max(1 - high / whole, 0.0), 1 - low / whole
-        low, high = tally.hits.within(confidence)
-        return low / whole, min(high / whole, 1.0)
+        weight = tally.weight
+        due = weight + lacking
+        if tally.misses.worth(largest) < tally.hits.worth(largest):
+            low, high = tally.misses.within(confidence, largest)
+            return max(1 - (high + lacking) / weight, 0.0), 1 - low / due
+        low, high = tally.hits.within(confidence, largest)
+        return low / due, min((high + lacking) / weight, 1.0)
     n = 1 if estimator == "dm" else tally.rows
-    (low, high), (under, over) = tally.hits.within(confidence), tally.below.within(confidence)
-    low, high = (low - over) / n, (high - under) / n
+    (low, high), (under, over) = tally.hits.within(confidence, largest), tally.below.within(confidence)
+    low, high = (low - over) / n, (high + lacking - under) / n
     if estimator == "dr":  # as far around its own value as ips is uncertain, whose model is no model
         own = tally.hits.sums[0] / n
-        low, high = min(asymptotic[0], value - (own - low)), max(asymptotic[1], value + (high - own))
+        low, high = min(asymptotic[0], value - (own - low) - lacking / n), max(asymptotic[1], value + (high - own))
     return low, high
 
 

@@ -19,6 +19,7 @@ from adaprivate.evaluation.streams import LogStream, logged
 from adaprivate.features import Featuriser
 
 _FIELDS = ("estimator", "value", "low", "high", "sem", "effective_sample_size", "rows", "rewarded", "few", "method")
+_WEIGHTS = ("mean_weight", "odd_weights")
 _OWN = {"dimension", "rounds", "epsilon", "delta"}
 """Options of a policy that are arguments of their own, or follow from the log."""
 
@@ -128,6 +129,7 @@ def evaluate(
     budgets = epsilon if isinstance(epsilon, Sequence) else [epsilon]
     for what, listed in (("policy", names), ("estimator", estimators), ("epsilon", budgets)):
         check.expect(len(listed) > 0, what, listed, "to be non-empty")
+        check.expect(len(set(listed)) == len(listed), what, list(listed), "to be all different")
     takes = {name: policy_registry.options(name) for name in names}
     check.known(options or {}, sorted({option for own in takes.values() for option in own} - _OWN))
     cases = [(name, budget) for name in names for budget in policy_registry.budgets(name, epsilon, options or {})]
@@ -158,7 +160,7 @@ def evaluate(
                     "policy": name,
                     "epsilon": budget,
                     "released": release_epsilon is not None,
-                    **{field: getattr(estimate, field) for field in _FIELDS},
+                    **{field: getattr(estimate, field) for field in (*_FIELDS, *_WEIGHTS)},
                     "assumes": assumption(taken) if word == "replay" else None,
                     **privacy.stated(guarantee),
                     "people": seen.get("people"),

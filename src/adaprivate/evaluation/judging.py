@@ -25,6 +25,10 @@ from adaprivate.runtime.policy import Policy
 NEEDS_PROPENSITIES = ("ips", "snips", "dr")
 
 
+SELDOM = 0.01
+"""What a policy chooses in a smaller share of rows has no say in which weights were possible."""
+
+
 class Weighing:
     """How likely this state of a policy, fixed from now on, is to choose what was logged, part by part.
 
@@ -34,6 +38,8 @@ class Weighing:
     def __init__(self, state: Any, log: Recorded, *, cap: float | None = None, draws: int = 256, seed: int = 0) -> None:
         self.state, self.cap, self.draws, self.seed = state, cap, draws, seed
         self._once: Floats | None = None
+        self._steady, self._rows = log.steady, 0
+        self._taken, self._squares = np.zeros((2, log.count))
         if log.fixed:  # the same candidates in every row
             first = next(iter(log.parts()))
             self._once = choice_probabilities(state, first.candidates, draws=256 * draws, seed=seed).probability[0]
@@ -42,6 +48,7 @@ class Weighing:
         """What estimators need of a part of the log that starts at this row."""
         if self._once is not None:
             chosen, mean = self._once[part.actions], self._once @ part.candidates[0]
+            shares = np.broadcast_to(self._once, (len(part), len(self._once)))
             expected = np.broadcast_to(mean, (len(part), part.dimension))
         else:
             features = part.candidates
@@ -49,8 +56,24 @@ class Weighing:
             chosen = found[np.arange(len(found)), part.actions]
             shares = found / found.sum(axis=1, keepdims=True)
             expected = np.einsum("nk,nkd->nd", shares, features)
+        if self._steady is not None:
+            self._rows += len(part)
+            self._taken += shares.sum(axis=0)
+            self._squares += (shares * shares).sum(axis=0)
         weights = None if part.propensities is None else capped(chosen / part.propensities, self.cap)
         return Sample(part.rewards, weights, part.chosen, expected, part.users)
+
+    def largest(self) -> float:
+        """The largest weight that was possible in the samples so far, where propensities say; whether it occurred or not.
+
+        Of an action whose propensity never changes: its mean weight where the policy chooses it. Actions that it chooses
+        in less than one row of 100 are left out: what they earn matters as little.
+        """
+        often = self._taken >= max(SELDOM * self._rows, 1e-9)
+        if self._steady is None or not (often & ~np.isnan(self._steady)).any():
+            return 0.0
+        found = float(np.nanmax(self._squares[often] / self._taken[often] / self._steady[often]))
+        return found if self.cap is None else min(found, self.cap)
 
     def _probabilities(self, features: Floats, counts: Integers | None, start: int) -> Floats:
         how: dict[str, Any] = {"draws": self.draws, "seed": self.seed + start, "lattice": False}
@@ -176,7 +199,9 @@ def judge(
         samples, choices = lambda: _samples(weighing, log, learned), lambda: _choices(log, learned)
     if release_epsilon is None:
         units = Units(most, log.people)
+        largest = None if replayed else weighing.largest
         how: dict[str, Any] = {"confidence": confidence, "interval": interval, "seed": seed}
+        how |= {"largest": largest, "whole": cap is None}
         return Judgement(estimate_in_parts(estimator, samples, choices, units, **how), player.guarantee, player.people)
     sample = joined(Sample(part.rewards, part.weights, people=part.people) for part in samples())
     if person_rows is not None:

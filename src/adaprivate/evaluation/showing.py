@@ -77,15 +77,25 @@ def evaluation_notes(rows: Sequence[dict[str, Any]]) -> list[str]:
     )
     if any(row["few"] for row in rows) or rows[0]["log_few"]:
         notes.append(
-            "few: so few rewards carry the value (or, near 1, so few rows without one) that the usual interval would be "
-            "too short; this one is for rare events (docs/logs.md) and covers at least as often as it says."
+            "few: so few rewards carry the value (or, near 1, so few rows without one), or so much would change with one "
+            "more of the largest weight, that the usual interval would be too short; this one is wider, for rare events. "
+            "It covers as often as it says unless far larger weights are possible than are known (docs/logs.md)."
         )
+    notes += dict.fromkeys(_odd(row) for row in rows if row["odd_weights"])
     notes += dict.fromkeys(f"{row['estimator']}: {row['assumes']}" for row in rows if row["assumes"] is not None)
     notes += _learned_from(rows)
     notes += [doubt for doubt in rows[0]["log_doubts"] if doubt not in loud]
     if not rows[0]["released"]:
         notes.append("Computed from raw rewards, for those who may see the log; --release-epsilon makes it fit to publish.")
     return notes
+
+
+def _odd(row: dict[str, Any]) -> str:
+    """That weights do not average 1, and what that means."""
+    return (
+        f"{row['policy']}: weights of {row['estimator']} average {number(row['mean_weight'])}, not 1: what the policy "
+        "chooses was hardly ever logged, or propensities are wrong. Trust neither its value nor its interval."
+    )
 
 
 def _learned_from(rows: Sequence[dict[str, Any]]) -> list[str]:

@@ -42,7 +42,7 @@ from adaprivate.data.inspecting import (
 from adaprivate.data.logs import Columns, columns_of, expect_columns, opened
 from adaprivate.data.reading import File, fault
 from adaprivate.data.sources import Source, source_of
-from adaprivate.evaluation.decisions import Built, Decisions, Given, Offers
+from adaprivate.evaluation.decisions import Built, Decisions, Given, Offers, steady_propensities
 from adaprivate.features import Clipping, Featuriser
 
 CONTRADICTED = "The log's propensities CONTRADICT how often its actions were chosen"
@@ -110,6 +110,17 @@ class LogStream:
     def uniform_chance(self) -> float | None:
         """How likely shares of actions as uneven as these are under uniform choice, where no propensities are known."""
         return None if self.columns.propensity else min(1.0, 2 * min(uniform_chance(self.look)))
+
+    @property
+    def steady(self) -> Floats | None:
+        """The propensity of each candidate, NaN where it changes; None where rows differ in what they offer."""
+        columns = self.columns
+        if columns.propensity is None or columns.candidates or columns.offered or columns.item_columns:
+            return None
+        shares = {str(name): share for name, share in self.look.shares.items()}
+        seen = [(shares[name].least, shares[name].largest) if name in shares else (1.0, 0.0) for name in self.names]
+        least, largest = np.array(seen).T
+        return steady_propensities(least, largest)
 
     @property
     def description(self) -> dict[str, object] | None:
@@ -272,7 +283,7 @@ def logged(
     check.expect(not (own and named.context), "context", named.context, "not to be given with candidates' own features")
     check.expect(not (own and featuriser is not None), "featuriser", "...", "not to be given with candidates' own features")
     look = inspect(found, named, reward_range=(low, high))
-    if named.propensity and not columns.get("propensity") and look.least_propensity is None:  # a column that says nothing
+    if named.propensity and not columns.get("propensity") and _says_nothing(look, named.propensity):
         named = replace(named, propensity=None)
         look = inspect(found, named, reward_range=(low, high))
     for finding in look.faults:
@@ -281,6 +292,10 @@ def logged(
     if named.time is not None and not look.in_order:
         found = found.sorted(time_key(found, named.time))
     return _prepared(found, named, look, items, featuriser, (low, high))
+
+
+def _says_nothing(look: Inspection, column: str) -> bool:
+    return any((one.column, one.wrong, one.rows) == (column, "is missing", look.rows) for one in look.findings)
 
 
 def _refuse(source: Source, finding: Finding) -> NoReturn:
@@ -320,6 +335,10 @@ def _prepared(
     elif columns.offered is not None:
         one_hot = {"kind": "one-hot", "most": len(names)}
         features = LogFeatures.from_dict({"items": one_hot, "interactions": "none"})
+    if features is not None:
+        columns.expect_private("a context of the featuriser", features.context_names)
+        own = [one.name for one in features.item_fields]
+        columns.expect_private("items", own or ([] if features.one_hot or table is None else table.columns))
     rows: Array | None = None
     clipping = Clipping()
     if features is not None and not columns.item_columns:

@@ -17,6 +17,10 @@ from adaprivate.check import Floats, Integers
 MOST_UNITS = 1 << 16
 FEW_REWARDED = 30
 """An estimate that fewer rewards carry is marked: they are too few for the normal law."""
+UNLOGGED = 0.05
+"""Where weights average less than 1 by more, and chance does not explain it, what the policy chooses was hardly logged."""
+CHANCE = 4.0
+"""So many standard errors are more than chance explains."""
 
 
 class Units:
@@ -73,12 +77,23 @@ class Carried:
         y, v, _ = self.sums
         return y * y / v if v > 0 else 0.0
 
-    def within(self, confidence: float) -> tuple[float, float]:
-        """Fay and Feuer's interval (1997) for the mean of y, a weighted sum of rare events; of equal weights, Garwood's.
+    def worth(self, largest: float = 0.0) -> float:
+        """The same with one more reward of the largest weight, where that is less: what may be missing counts, too.
 
-        It covers at least as often as it says, in every study that tried it; with nothing carried it is not empty.
+        It is the shape of the upper end of :meth:`within`. ``largest``: a weight that is known to be possible.
         """
         y, v, m = self.sums
+        m = max(m, largest)
+        return min(self.effective, (y + m) ** 2 / (v + m * m)) if m > 0 else self.effective
+
+    def within(self, confidence: float, largest: float = 0.0) -> tuple[float, float]:
+        """Fay and Feuer's interval (1997) for the mean of y, a weighted sum of rare events; of equal weights, Garwood's.
+
+        It covers at least as often as it says, in every study that tried it, if no weight above m was possible
+        (``largest``: one that is known to be); with nothing carried it is not empty.
+        """
+        y, v, m = self.sums
+        m = max(m, largest)
         tail = (1 - confidence) / 2
         low = float(gammaincinv(y * y / v, tail)) * v / y if v > 0 else 0.0
         if m == 0:
@@ -121,6 +136,18 @@ class Tally:
     def total(self) -> float:
         """The sum of what rows add."""
         return float(self._top.sum())
+
+    @property
+    def weight_error(self) -> float:
+        """The standard error of the sum of weights."""
+        spread = self._used(self._weight) - self.weight / max(self.rows, 1) * self._used(self._rows)
+        return math.sqrt(float(spread @ spread))
+
+    @property
+    def unlogged(self) -> float:
+        """The sum of weights that rows lack, of which there should be one each; 0 where chance may explain it."""
+        lacking = self.rows - self.weight
+        return lacking if lacking > max(UNLOGGED * self.rows, CHANCE * self.weight_error) else 0.0
 
     @property
     def effective(self) -> float:
