@@ -410,6 +410,7 @@ def _row(
     )
     share, share_sem = mean_sem([run.learned_share for run in runs])
     guarantee = policy.guarantee()
+    coming = getattr(environment, "people", 0) if guarantee is not None and guarantee.unit == "user" else 0
     own = {field.name: getattr(policy, field.name) for field in dataclasses.fields(policy)}  # type: ignore[arg-type]
     return {
         "policy": policy.name,
@@ -430,7 +431,7 @@ def _row(
         "learned_share_sem": share_sem,
         "rounds_per_second": rounds * len(runs) / max(1e-9, sum(run.seconds for run in runs)),
         "stated_epsilon": None if guarantee is None else guarantee.epsilon,
-        **privacy.stated(guarantee),
+        **privacy.stated(guarantee, coming or rounds),
         **{key: value for key, value in own.items() if key not in ("epsilon", "delta", "rounds")},
         **{f"environment_{key}": value for key, value in vars(environment).items() if key != "dimension"},
     }

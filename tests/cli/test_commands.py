@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import types
 import warnings
 from pathlib import Path
 
@@ -182,6 +183,60 @@ def test_plan_of_features(tmp_path):
     rows = document(*line.split()[1:], "--seeds", "2")["rows"]
     assert {row["policy"] for row in rows} == {"noise-aware", "rr-linucb"}
     assert rows[0]["base_rate"] == 0.2
+
+
+LARGE = "Remark: epsilon = 25"
+LOG = "action,reward,propensity\n" + "0,1,0.5\n1,0,0.5\n" * 200
+WEAK = {
+    "simulate": ("simulate", "--policy", "noise-aware", "--policy", "linucb", "--rounds", "300", "--seeds", "2"),
+    "evaluate": ("evaluate", "{log}", "--policy", "noise-aware", "--policy", "linucb"),
+    "plan": ("plan", "--dimension", "4", "--candidates", "3", "--rounds", "300"),
+    "arms": ("plan", "--arms", "3", "--rounds", "300", "--seeds", "2"),
+}
+
+
+@pytest.mark.parametrize("name", WEAK)
+def test_a_weak_guarantee_is_called_weak_wherever_it_is_printed(name, tmp_path):
+    (tmp_path / "log.csv").write_text(LOG)
+    words = [word.format(log=tmp_path / "log.csv") for word in WEAK[name]]
+    for epsilon, delta, said in (
+        ("25", "1e-5", "Remark: epsilon = 2"),
+        ("2", "0.03", "Remark: delta = 0.03 is above 1 / "),
+        ("2", "1e-5", ""),
+    ):
+        arguments = (*words, "--epsilon", epsilon, "--delta", delta)
+        remarks = [remark for row in document(*arguments)["rows"] for remark in row["remarks"]]
+        assert bool(remarks) is bool(said)
+        assert all(remark.startswith(said) for remark in remarks)
+        code, out, _ = called(*arguments)
+        assert code == 0
+        text = " ".join(out.split())
+        assert (said in text) if said else ("Remark" not in text)
+
+
+def test_how_many_a_delta_is_too_large_for():
+    """People, where they are protected; else a reward each round."""
+    words = ("simulate", "--policy", "noise-aware", "--rounds", "300", "--seeds", "1", "--option", "people=20")
+    for delta, more, units in ((0.03, ("unit=event",), "300"), (0.06, ("unit=user",), "20")):
+        options = [word for one in more for word in ("--option", one)]
+        (row,) = document(*words, *options, "--delta", str(delta))["rows"]
+        assert row["remarks"] == [
+            f"Remark: delta = {delta} is above 1 / {units}; publishing one of them at random, whole, would meet it. "
+            "Choose it well below that."
+        ]
+    assert document(*words, "--option", "unit=user", "--delta", "0.03")["rows"][0]["remarks"] == []
+
+
+def test_the_page_and_reports_call_a_weak_guarantee_weak():
+    from adaprivate.experiments._promises import promises
+    from adaprivate.report import front, pages
+
+    (told,) = promises([{"policy": "noise-aware", "options": {"epsilon": 25.0}, "rounds": 300}])
+    assert told["remarks"][0].startswith(LARGE)
+    assert LARGE in pages._promise(told)
+    glance = types.SimpleNamespace(epsilons=[25.0], usual=25.0, promises={25.0: told})
+    assert LARGE in front._guarantee(glance)
+    assert front._weak(glance) == told["remarks"]
 
 
 def test_data_check(tmp_path):

@@ -145,7 +145,9 @@ def test_simulate_prints_conditions():
     ]
     assert rows[0]["enforced"] == rows[0]["assumptions"] == []
     settings = simulation.policy_settings("adaprivate-ts", environments.environment("synthetic"), 300, {})
-    assert {key: rows[1][key] for key in ("guarantee", "enforced", "assumptions")} == privacy.stated(settings.guarantee())
+    told = privacy.stated(settings.guarantee(), 300)
+    assert {key: rows[1][key] for key in told} == told
+    assert set(told) == {"guarantee", "remarks", "enforced", "assumptions"}
     assert privacy.CONDITIONS["public-features"] in rows[1]["assumptions"]
     assert privacy.CONDITIONS["reward-range"] in rows[1]["enforced"]
 

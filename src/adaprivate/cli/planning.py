@@ -149,3 +149,4 @@ def _compare_arms(
     show("Regret is simulated on these public worlds, not promised for yours; guarantees hold in any.")
     for group in by_budget:
         show(report.plan_advice(group))
+    show(*report.remarks_of(rows))

@@ -57,4 +57,4 @@ def simulate(
     if json:
         print_json({"rows": rows})
     else:
-        show(report.simulation_table(rows))
+        show(report.simulation_table(rows), *report.remarks_of(rows))

@@ -162,7 +162,7 @@ def evaluate(
                     "released": release_epsilon is not None,
                     **{field: getattr(estimate, field) for field in (*_FIELDS, *_WEIGHTS)},
                     "assumes": assumption(taken) if word == "replay" else None,
-                    **privacy.stated(guarantee),
+                    **privacy.stated(guarantee, seen.get("people") or len(taken)),
                     "people": seen.get("people"),
                     "visits_counted": seen.get("counted"),
                     "visits_beyond": seen.get("beyond"),

@@ -115,9 +115,10 @@ def _learned_from(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _conditions(row: dict[str, Any]) -> str:
-    """What a row's guarantee rests on, a line for each."""
+    """What makes a row's guarantee weak, and what it rests on, a line for each."""
     parts = (("The software enforces:", row["enforced"]), ("It holds only if you keep to:", row["assumptions"]))
-    return "".join("\n  " + "\n    - ".join((heading, *texts)) for heading, texts in parts if texts)
+    weak = "".join(f"\n  {remark}" for remark in row["remarks"])
+    return weak + "".join("\n  " + "\n    - ".join((heading, *texts)) for heading, texts in parts if texts)
 
 
 def as_text(rows: Sequence[dict[str, Any]], width: int = 120) -> str:

@@ -36,7 +36,7 @@ def promises(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
     Rows that choose their settings by themselves, and policies that look at no reward, are passed over.
     """
-    found: dict[tuple[Any, ...], list[Guarantee]] = {}
+    found: dict[tuple[Any, ...], list[tuple[Guarantee, int]]] = {}
     seen = set()
     for row in rows:
         key = json.dumps([row.get(part) for part in ("policy", "options", "environment", "world", "rounds")], default=str)
@@ -45,11 +45,12 @@ def promises(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         seen.add(key)
         stated = _statement(row)
         if stated is not None and stated.epsilon > 0:
-            found.setdefault((row["policy"], stated.unit, stated.protects, stated.simulated), []).append(stated)
+            of = found.setdefault((row["policy"], stated.unit, stated.protects, stated.simulated), [])
+            of.append((stated, row.get("rounds", ROUNDS)))
     told = []
     for (name, *_), statements in found.items():
-        epsilons = sorted({statement.epsilon for statement in statements})
-        nearest = min(statements, key=lambda statement: abs(statement.epsilon - USUAL))
+        epsilons = sorted({statement.epsilon for statement, _ in statements})
+        nearest, rounds = min(statements, key=lambda one: abs(one[0].epsilon - USUAL))
         others = f", here with epsilon {', '.join(f'{e:.3g}' for e in epsilons)}" if len(epsilons) > 1 else ""
-        told.append({"who": f"{name}{others}", **privacy.stated(nearest)})
+        told.append({"who": f"{name}{others}", **privacy.stated(nearest, rounds)})
     return told

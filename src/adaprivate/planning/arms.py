@@ -144,6 +144,6 @@ def _parameters(policy: Any) -> dict[str, float]:
 def _statement(policy: Any) -> dict[str, Any]:
     """The policy's guarantee, with exact noise where it has that."""
     try:
-        return {"exact_noise": True, **privacy.stated(exact_guarantee(policy))}
+        return {"exact_noise": True, **privacy.stated(exact_guarantee(policy), policy.rounds)}
     except check.InputError:  # it has none, or not at this epsilon: its grid would show, or the sampler does not reach
-        return {"exact_noise": False, **privacy.stated(policy.guarantee())}
+        return {"exact_noise": False, **privacy.stated(policy.guarantee(), policy.rounds)}

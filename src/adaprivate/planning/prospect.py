@@ -14,6 +14,7 @@ import numpy as np
 
 from adaprivate.planning.confirmed import error_of, outside
 from adaprivate.planning.prediction import Curve, Task, predicted
+from adaprivate.privacy import remarks
 
 OURS, PLAIN, FREE = "noise-aware", "rr-linucb", "tuned-linucb"
 """The policy to run, the simplest private one, and one without privacy."""
@@ -91,6 +92,7 @@ class Prospect:
             "unit": self.unit,
             "epsilon": task.epsilon,
             "delta": task.delta,
+            "remarks": remarks(task.epsilon, task.delta, task.people or task.rounds),
             "learned_share": share,
             "error": None if reasons else error_of(share),
             "measured_share": measured,

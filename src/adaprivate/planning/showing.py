@@ -201,7 +201,8 @@ def text(plan: Prospect) -> str:
 def notes(plan: Prospect) -> list[str]:
     """What stands below the table."""
     whose = ["The log says whose decisions these are, so people are protected: --unit event is for single rewards."]
-    return [assumed(plan), *(whose if plan.source and plan.task.people else []), *advice(plan)]
+    weak = dict.fromkeys(remark for row in plan.rows for remark in row["remarks"])
+    return [assumed(plan), *weak, *(whose if plan.source and plan.task.people else []), *advice(plan)]
 
 
 def draw(plan: Prospect, path: Path) -> Path:

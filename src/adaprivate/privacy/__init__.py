@@ -23,7 +23,7 @@ from adaprivate.privacy.gaussian import (
     gdp_epsilon,
     gdp_mu,
 )
-from adaprivate.privacy.guarantee import CONDITIONS, Guarantee, guarantee, stated
+from adaprivate.privacy.guarantee import CONDITIONS, Guarantee, guarantee, remarks, stated
 from adaprivate.privacy.participation import (
     NEIGHBOURS,
     Participation,
@@ -130,6 +130,7 @@ __all__ = [
     "published_wishart_degrees",
     "rdp_compose",
     "rdp_epsilon",
+    "remarks",
     "rewards_of_private_rows",
     "rows",
     "sampled_gaussian_delta",

@@ -52,6 +52,22 @@ LARGE_EPSILON = 20.0
 ENFORCED, ASSUMED = "The software enforces:", "It holds only if you keep to:"
 
 
+def remarks(epsilon: float, delta: float, people: int | None = None) -> list[str]:
+    """What makes such a promise weak, if anything does. ``people``: how many units it protects, where that is known."""
+    found = []
+    if epsilon > LARGE_EPSILON:
+        found.append(
+            f"Remark: epsilon = {epsilon:.4g} is above {LARGE_EPSILON:g}; the factor it allows rules out next to nothing. "
+            "Do not rely on it alone."
+        )
+    if people is not None and delta * people > 1:
+        found.append(
+            f"Remark: delta = {delta:g} is above 1 / {people:,}; publishing one of them at random, whole, would meet it. "
+            "Choose it well below that."
+        )
+    return found
+
+
 @dataclass(frozen=True, repr=False)
 class Guarantee:
     """A differential-privacy statement with the conditions it rests on.
@@ -123,18 +139,7 @@ class Guarantee:
 
     def remarks(self, people: int | None = None) -> list[str]:
         """What makes it weak, if anything does. ``people``: how many units it protects, where that is known."""
-        found = []
-        if self.epsilon > LARGE_EPSILON:
-            found.append(
-                f"Remark: epsilon = {self.epsilon:.4g} is above {LARGE_EPSILON:g}; the factor it allows rules out next to "
-                "nothing. Do not rely on it alone."
-            )
-        if people is not None and self.delta * people > 1:
-            found.append(
-                f"Remark: delta = {self.delta:g} is above 1 / {people:,}; publishing one of them at random, whole, would "
-                "meet it. Choose it well below that."
-            )
-        return found
+        return remarks(self.epsilon, self.delta, people)
 
     def __repr__(self) -> str:
         noise = ", simulated noise: nobody is protected" if self.simulated else ""
@@ -208,12 +213,16 @@ class Guarantee:
         return guarantee
 
 
-def stated(guarantee: Guarantee | None) -> dict[str, object]:
-    """A guarantee as rows and documents print it: the sentence, what code enforces, and what the caller must keep to."""
+def stated(guarantee: Guarantee | None, people: int | None = None) -> dict[str, object]:
+    """A guarantee as rows and documents print it: the sentence, what makes it weak, and what it rests on.
+
+    ``people``: how many units it protects, where that is known.
+    """
     if guarantee is None:
-        return {"guarantee": "none: this policy protects nobody", "enforced": [], "assumptions": []}
+        return {"guarantee": "none: this policy protects nobody", "remarks": [], "enforced": [], "assumptions": []}
     return {
         "guarantee": guarantee.sentence,
+        "remarks": guarantee.remarks(people),
         "enforced": [*guarantee.enforced],
         "assumptions": [*guarantee.assumptions],
     }

@@ -15,6 +15,7 @@ from adaprivate.report.tables import (
     plan_advice,
     plan_table,
     policy_table,
+    remarks_of,
     simulation_table,
     verdict_line,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "plan_advice",
     "plan_table",
     "policy_table",
+    "remarks_of",
     "simulation_table",
     "terminal",
     "verdict_line",

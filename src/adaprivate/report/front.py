@@ -61,7 +61,7 @@ class Glance:
     """Each with row, epsilon, share, regret and percent_of_tuned, and a standard error of each."""
     names: Names
     promises: Mapping[float, Mapping[str, Any]]
-    """What ours promises with exact noise at every epsilon: guarantee, enforced, assumptions."""
+    """What ours promises with exact noise at every epsilon: guarantee, remarks, enforced, assumptions."""
     attacks: Sequence[Mapping[str, Any]]
     claims: Sequence[Any]
     """Cells of what papers state about privacy."""
@@ -167,10 +167,16 @@ def terminal(glance: Glance, page: Path) -> list[str]:
         f"{names.tuned}: {tuned}; {names.random}: {random.replace('-0', '0')}. At epsilon {at:g} privacy costs "
         f"{cost(glance, at).number} of the reward.",
         f"With source=Secure(): {glance.promises[at]['guarantee']}",
+        *_weak(glance),
         f"An attack proves epsilon >= {measured:.2f} of {claimed:g}: {'it holds' if glance.holds else 'IT IS BROKEN'}. "
         f"The papers' values: {verdicts}.",
         f"Report: {page}",
     ]
+
+
+def _weak(glance: Glance) -> list[str]:
+    """What makes the guarantees measured weak, each once."""
+    return list(dict.fromkeys(remark for promise in glance.promises.values() for remark in promise["remarks"]))
 
 
 def _with_band(row: Mapping[str, Any]) -> str:
@@ -208,7 +214,8 @@ def _guarantee(glance: Glance) -> str:
         folds = html.fold("What the software enforces", html.listing(promise["enforced"]))
         folds += html.fold("What you must keep to", html.listing(promise["assumptions"]))
         sentence = f'<p class="sentence">{html.escape(promise["guarantee"])}</p>'
-        parts.append(f"<div{_only(epsilon, glance.usual)}>{sentence}{folds}</div>")
+        weak = "".join(f"<p>{html.escape(remark)}</p>" for remark in promise["remarks"])
+        parts.append(f"<div{_only(epsilon, glance.usual)}>{sentence}{weak}{folds}</div>")
     note = (
         "So it is with source=Secure(), which draws exact noise. The runs on this page are simulated: their noise comes "
         "from a seed and protects nobody."

@@ -197,7 +197,8 @@ def _promise(promise: Mapping[str, Any]) -> str:
         for key, title in (("enforced", "What the software enforces"), ("assumptions", "What you must keep to"))
         if promise.get(key)
     )
-    return f"<li><p><b>{html.escape(promise['who'])}</b>: {html.escape(promise['guarantee'])}</p>{rests}</li>"
+    weak = "".join(f"<p>{html.escape(remark)}</p>" for remark in promise.get("remarks", ()))
+    return f"<li><p><b>{html.escape(promise['who'])}</b>: {html.escape(promise['guarantee'])}</p>{weak}{rests}</li>"
 
 
 def _promised(promises: Sequence[Mapping[str, Any]]) -> str:

@@ -144,6 +144,15 @@ def simulation_table(rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
+def remarks_of(rows: Iterable[dict[str, Any]]) -> list[str]:
+    """What makes guarantees of these rows weak, each once, with the policies it is said of."""
+    said: dict[str, dict[str, None]] = {}
+    for row in rows:
+        for remark in row["remarks"]:
+            said.setdefault(remark, {})[row["policy"]] = None
+    return [f"{', '.join(names)}: {remark}" for remark, names in said.items()]
+
+
 def _with_sem(value: float | None, sem: float | None, digits: int) -> str:
     if value is None:
         return "-"
