@@ -217,6 +217,15 @@ def test_rewards_of_another_range():
     assert learner.policy.decided == 80
 
 
+def test_rewards_from_zero_are_scaled_too():
+    """0 and 5 are the bits 0 and 1: the same play, and 2.5 is one half."""
+    bits = played(CobaLearner("rr-linucb", FEATURES, rounds=80, seed=2, epsilon=2.0), interactions(80))
+    fives = [cb.SimulatedInteraction(o["context"], ACTIONS, [5 * r for r in o["rewards"]]) for o in interactions(80)]
+    learner = CobaLearner("rr-linucb", FEATURES, rounds=80, seed=2, epsilon=2.0, reward_range=(0, 5))
+    assert [row["action"] for row in played(learner, fives)] == [row["action"] for row in bits]
+    assert learner._earned(2.5) == 0.5
+
+
 def test_exact_noise_without_a_seed():
     """The guarantee is no simulation's. A learner in use is not copied: two would release the same batch."""
     learner = CobaLearner("noise-aware", FEATURES, rounds=60, epsilon=1.0)
@@ -237,6 +246,34 @@ def test_exact_noise_is_for_single_rewards(name, options):
     for use in (lambda: learner.params, lambda: learner.predict((0.0, 1.0), ACTIONS)):
         with pytest.raises(InputError, match="to protect single rewards: harnesses see contexts and actions"):
             use()
+
+
+def test_what_the_guarantee_rests_on_is_said_where_it_is_stated():
+    """coba's learn="dm", "dr" and "ips" make rewards of their own: the learner cannot see it, so it says it beforehand."""
+    learner = CobaLearner("noise-aware", FEATURES, rounds=60, epsilon=25.0, delta=0.03, reward_range=(-9, 9))
+    sentence, *rest = learner.params["guarantee"].split("\n")
+    assert sentence.startswith("This protects the value of any one reward")
+    assert [line.partition(" is above")[0] for line in rest[:2]] == ["Remark: epsilon = 25", "Remark: delta = 0.03"]
+    assumed = rest[rest.index("It holds only if you keep to:") + 1 :]
+    assert f"  - {ap.privacy.CONDITIONS['own-reward']}" in assumed
+    assert f"  - {ap.privacy.CONDITIONS['no-replay']}" in assumed
+    logged = [
+        cb.LoggedInteraction(one["context"], "a", one["rewards"][0], 1 / 3, actions=ACTIONS) for one in interactions(4)
+    ]
+    played(learner, logged, learn="ips", eval="ips")
+    assert learner.policy.decided > 0
+
+
+def test_nothing_offered_has_no_probability_and_no_place():
+    learner = CobaLearner("rr-linucb", FEATURES, rounds=9, seed=0)
+    with pytest.raises(InputError, match=r"^Expected action='z' to be one of the actions offered\.$"):
+        learner.score((0.0, 1.0), ACTIONS, "z")
+    for nested in (["a", [1, 2]], {"a": [1]}):
+        with pytest.raises(
+            InputError, match=r"^Expected action=.* to be a value, a list of values, or a mapping to values"
+        ):
+            learner.predict((0.0, 1.0), [nested, "b"])
+    assert learner.score((0.0, 1.0), ACTIONS, "b") >= 0
 
 
 def test_what_is_not_private_says_so():

@@ -13,6 +13,7 @@ import pytest
 
 import adaprivate
 from adaprivate import mechanisms, policies, privacy
+from adaprivate.adapters import CobaLearner, plain_features
 from adaprivate.check import InputError
 from adaprivate.mechanisms import Laplace, NoisyMax, Secure, Simulated, SymmetricGaussian
 from adaprivate.mechanisms.channels import ChannelPlan
@@ -119,7 +120,7 @@ def two_channels(folder):
 
 
 def noise_from_a_seed(folder):
-    with pytest.raises(InputError, match="not both"):
+    with pytest.raises(InputError, match="not to come with source"):
         Policy(BATCHED, seed=1, source=Secure())
     with pytest.raises(InputError, match=r"to be Secure\(\) itself"):
         Policy(BATCHED, source=Simulated(1))
@@ -254,6 +255,7 @@ TABLE = {
         of_mechanism(lambda: NoisyMax(sensitivities=[1, 1], sigmas=[1, 1], noise=Secure())),
     ),
     "public-features": Condition(assumed=of_policy("adaprivate-ts", batch_size=5)),
+    "own-reward": Condition(assumed=lambda: CobaLearner("noise-aware", plain_features(2, 3), rounds=40).guarantee),
     "secret-noise": Condition(noise_from_a_seed, lambda: Policy(BATCHED, seed=1).guarantee),
     "no-replay": Condition(a_file_continued_twice, of_policy("adaprivate-ts", batch_size=5)),
     "exact-noise": Condition(noise_in_floating_point, lambda: Policy(BATCHED, seed=1).guarantee),

@@ -7,6 +7,7 @@ comes (``Policy.observe``). coba itself is not imported: it takes any object wit
 
 from __future__ import annotations
 
+import dataclasses
 import numbers
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from adaprivate.check import Floats
 from adaprivate.features import Featuriser
 from adaprivate.features.fields import Vector
 from adaprivate.features.items import OneHot
+from adaprivate.privacy import CONDITIONS, Guarantee
 from adaprivate.runtime.policy import Policy
 
 __all__ = ["CobaLearner", "plain_features"]
@@ -63,16 +65,24 @@ class CobaLearner:
         return self._made
 
     @property
+    def guarantee(self) -> Guarantee | None:
+        """What is promised; coba can tell rewards that it made of other rounds', and this rests on that it does not."""
+        found = promised(self.settings, self.seed)
+        if found is None:
+            return None
+        return dataclasses.replace(found, assumptions=(*found.assumptions, CONDITIONS["own-reward"]))
+
+    @property
     def params(self) -> dict[str, Any]:
         """For the table of learners: the policy's name, what it spends, and what that promises."""
-        guarantee = promised(self.settings, self.seed)
+        guarantee = self.guarantee
         return {
             "family": self.settings.name,
             "epsilon": None if guarantee is None else float(f"{guarantee.epsilon:.6g}"),
             "delta": None if guarantee is None else guarantee.delta,
             "rounds": self.settings.rounds,
             "seed": self.seed,
-            "guarantee": "not private" if guarantee is None else guarantee.sentence,
+            "guarantee": "not private" if guarantee is None else guarantee.text(self.settings.rounds),
         }
 
     def predict(self, context: Any, actions: Sequence[Any]) -> Any:
@@ -86,8 +96,12 @@ class CobaLearner:
 
     def score(self, context: Any, actions: Sequence[Any], action: Any) -> float:
         """The probability with which this action would be chosen now."""
-        odds = self.policy.propensities(self._candidates(context, actions)).probability
-        return float(odds[list(actions).index(action)])
+        candidates = self._candidates(context, actions)
+        try:
+            place = list(actions).index(action)
+        except ValueError:
+            raise check.InputError(f"Expected action={action!r:.60} to be one of the actions offered.") from None
+        return float(self.policy.propensities(candidates).probability[place])
 
     def learn(self, context: Any, action: Any, reward: float | None, probability: float | None = None) -> None:
         """Count a round: what was done in it, by this learner or by another, and what that earned."""
@@ -138,9 +152,15 @@ def _listed(value: Any) -> bool:
 
 
 def _key(action: Any) -> Hashable:
-    if hasattr(action, "keys"):
-        return frozenset(action.items())
-    return tuple(action) if _listed(action) else action
+    try:
+        key: Hashable = (
+            frozenset(action.items()) if hasattr(action, "keys") else tuple(action) if _listed(action) else action
+        )
+        hash(key)
+    except TypeError:
+        words = "to be a value, a list of values, or a mapping to values: none inside another"
+        raise check.InputError(f"Expected action={action!r:.60} {words}.") from None
+    return key
 
 
 def _row(action: Any, length: int) -> list[float]:

@@ -17,6 +17,7 @@ from adaprivate.privacy.price import Price
 CONDITIONS: dict[str, str] = {
     "reward-range": "every reward lies in its stated range",
     "feature-norm": "every feature vector has norm at most 1 (or lies in the catalogue's ellipsoid)",
+    "own-reward": "every reward that is told is what that very round earned, and made of no other's (on-policy learning)",
     "one-batch": "every event is counted once, in one batch",
     "public-schedule": "batch boundaries depend on the round index alone, never on rewards or on how many arrived",
     "one-arm": "every reward is counted once, for the arm that earned it",
@@ -158,10 +159,12 @@ class Guarantee:
         return facts_html(self.sentence, facts, lines_html("", self.remarks()), conditions, others)
 
     def __str__(self) -> str:
-        if not self.also:
-            return "\n".join([self.sentence, *self.remarks(), *self._conditions()])
+        return self.text()
+
+    def text(self, people: int | None = None) -> str:
+        """All of it, line by line. ``people``: how many units it protects, where that is known."""
         alone = dataclasses.replace(self, also=())
-        lines = [alone.sentence, *self.remarks(), *self._conditions()]
+        lines = [alone.sentence, *self.remarks(people), *self._conditions()]
         for other in self.also:
             lines += [other._stated("The same releases also protect"), *other._conditions()]
         return "\n".join(lines)
