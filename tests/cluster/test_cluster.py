@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -286,7 +287,19 @@ def test_other_code_or_arithmetic_on_a_worker_is_refused(local, monkeypatch):
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("here", r"^Expected cluster='here' to be local or tcp://host:port\.$"),
+        *(
+            (wrong, rf"^Expected cluster='{re.escape(wrong)}' to be local or tcp://host:port\.$")
+            for wrong in (
+                "here",
+                "tcp://",
+                "tls://",
+                "tcp://host",
+                "tcp://:8786",
+                "tcp://host:",
+                "tcp://host:much",
+                "tcp://[",
+            )
+        ),
         (
             "tls://127.0.0.1:9",
             r"^Expected cluster='tls://127\.0\.0\.1:9' to have certificates in dask's configuration .*\.$",

@@ -1,7 +1,9 @@
 """The file of results: what is finished is found again, bit for bit, and nothing else ever is."""
 
 import dataclasses
+import importlib.metadata
 import json
+import math
 import os
 import signal
 import subprocess
@@ -138,6 +140,83 @@ def test_every_damaged_line_is_done_again(tmp_path):
     again, added = swept(path)
     assert added == 9
     assert numbers(again) == numbers(whole)
+
+
+def test_a_line_under_another_key_is_damaged(tmp_path):
+    kept = Results(tmp_path / "kept")
+    kept.put("key", {0: 1.0})
+    kept.close()
+    (line,) = (tmp_path / "kept").read_bytes().splitlines()[1:]
+    assert _checked(line) == ("key", [[0, 1.0]])
+    assert _checked(json.dumps({**json.loads(line), "key": "another"}).encode()) is None
+
+
+def test_a_line_nested_too_deeply_is_damaged(tmp_path):
+    path = tmp_path / "kept"
+    whole, _ = swept(path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[2] = b"[" * 200_000 + b"]" * 200_000 + b"\n"
+    path.write_bytes(b"".join(lines))
+    again, added = swept(path)
+    assert added == 3  # the block of seeds that the line was of
+    assert numbers(again) == numbers(whole)
+
+
+def test_what_is_put_is_on_the_disk_before_it_returns(tmp_path, monkeypatch):
+    path, fsync, synced = tmp_path / "kept", os.fsync, []
+
+    def seen(file):
+        fsync(file)
+        synced.append(path.read_bytes())
+
+    kept = Results(path)
+    monkeypatch.setattr(os, "fsync", seen)
+    for n in range(2):
+        kept.put(f"key {n}", {0: 1.0})
+        assert len(synced) == n + 1
+        assert synced[-1] == path.read_bytes()
+        assert f'"key {n}"'.encode() in synced[-1]
+    kept.close()
+
+
+def test_what_is_no_regular_file_is_refused(tmp_path):
+    """A device is read without end, and a pipe waited for."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/full")
+    for path in ("/dev/full", "/dev/zero", tmp_path / "pipe", tmp_path / "link", tmp_path):
+        with pytest.raises(InputError, match=r"^Expected results='.*' to be a regular file, or a new one\.$"):
+            Results(path)
+
+
+def test_a_fingerprint_says_every_version_that_numbers_depend_on():
+    versions = {
+        name: importlib.metadata.version(name)
+        for name in ("adaprivate", "numpy", "scipy", "numba", "llvmlite", "dp-accounting")
+    }
+    found = alike.fingerprint()
+    assert {name: found[name] for name in versions} == versions
+    assert set(found) == {*versions, "source of adaprivate", "Python", alike.ARITHMETIC}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1.0, 1.0000001),
+        (1.0, math.nextafter(1.0, 2.0)),
+        (1, 1.0),
+        (True, 1),
+        ("1", 1),
+        (np.zeros(6), np.zeros(6, dtype=np.int64)),
+        (np.zeros((2, 3)), np.zeros((3, 2))),
+        (np.zeros((2, 3)), np.zeros(6)),
+        (np.array([1.0]), np.array([math.nextafter(1.0, 2.0)])),
+        ([1.0, 2.0], (1.0, 2.0)),
+        (made(epsilon=1.0), made(epsilon=1.0000001)),
+    ],
+)
+def test_unequal_values_have_unequal_names(one, other):
+    assert alike.digest(one) != alike.digest(other)
+    assert alike.digest(one) == alike.digest(one)
 
 
 @pytest.mark.parametrize("left", [b"", HEADER[:9]])

@@ -18,6 +18,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from types import FunctionType
 from typing import Any
+from urllib.parse import urlsplit
 
 from adaprivate import blas, check, extras
 from adaprivate.check import InputError
@@ -240,11 +241,20 @@ def _machine(client: Any, here: bool) -> Mapping[str, str]:
     return next(iter(found.values()))
 
 
+def _whole(address: str) -> bool:
+    """Whether it has a host and a port."""
+    try:
+        found = urlsplit(address)
+        return bool(found.hostname) and bool(found.port)
+    except ValueError:  # a port that is no number, or half a bracket
+        return False
+
+
 @contextlib.contextmanager
 def connected(cluster: str, jobs: int | None) -> Iterator[Dask]:
     """The workers of this address, or processes of this machine, for as long as they are needed."""
     there = cluster.startswith(("tcp://", "tls://"))
-    check.expect(there or cluster == "local", "cluster", cluster, "to be local or tcp://host:port")
+    check.expect(cluster == "local" or (there and _whole(cluster)), "cluster", cluster, "to be local or tcp://host:port")
     check.expect(not there or jobs is None, "jobs", jobs, "not to be given with an address, which has its workers")
     count = check.whole("jobs", jobs if jobs is not None else os.cpu_count() or 1, at_least=1)
     with extras.needed():

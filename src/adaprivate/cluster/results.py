@@ -33,6 +33,8 @@ class Results:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        regular = self.path.is_file() or not self.path.exists()  # a device is read without end, a pipe waited for
+        check.expect(regular, "results", str(self.path), "to be a regular file, or a new one")
         self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._parts: dict[tuple[str, Hashable], Any] = {}
         try:
@@ -110,7 +112,7 @@ def _checked(line: bytes) -> tuple[str, list[list[Any]]] | None:
         record = json.loads(line)
         key, data = record["key"], record["data"]
         return (key, packing.from_bytes(base64.b64decode(data))) if record["sum"] == _sum(key, data) else None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
