@@ -16,6 +16,7 @@ import pytest
 
 import adaprivate
 from adaprivate import cli, privacy
+from adaprivate.cli import terminal
 
 
 def run(*arguments):
@@ -346,7 +347,7 @@ MISTAKES = [
     (("reproduce", "everything"), "Expected experiment='everything' in {"),
     (("reproduce",), "reproduce --list names them"),
     (("data", "check", "/nowhere"), "Expected /nowhere to exist."),
-    (("list", "wishes"), "Invalid value"),
+    (("list", "wishes"), "Expected kind='wishes' in {policies, environments, mechanisms, experiments}."),
     (("wish",), "No such command 'wish'"),
     (("calibrate", "--wish"), "No such option"),
 ]
@@ -410,6 +411,7 @@ def test_a_process_explains_itself():
         (("simulate", "--policy", "adaprivate-ts", "--option", "batchsize=10"), "Did you mean batch_size?"),
         ((*BASE, "--unit", "users"), "Did you mean user?"),
         (("reproduce", "tabel1"), "Did you mean table1?"),
+        (("list", "polices"), "Did you mean policies?"),
         (("simulat",), "Did you mean 'simulate'?"),
         (("calibrate", "--epsilo", "1"), "--epsilon"),
     ],
@@ -488,6 +490,12 @@ def test_no_color(monkeypatch):
     assert coloured.search(with_colours)
     assert not coloured.search(run("--help").stdout)
     assert not coloured.search(run("list", "environments").stdout)
+
+
+def test_a_document_holds_no_number_that_json_does_not_know():
+    for value in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="JSON"):
+            terminal.print_json({"rows": [{"share": value}]})
 
 
 def test_shells_are_told_what_can_follow(monkeypatch):

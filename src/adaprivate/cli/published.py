@@ -29,9 +29,16 @@ class Kind(enum.StrEnum):
     experiments = "experiments"
 
 
-def list_(kind: Annotated[Kind, typer.Argument(help="What to list.")], json: Json = False) -> None:
+def list_(
+    kind: Annotated[
+        str, typer.Argument(help=f"What to list: {', '.join(Kind)}.", metavar="KIND", autocompletion=lambda: list(Kind))
+    ],
+    json: Json = False,
+) -> None:
     """List what the package offers, a line each; policies with whom they protect, by what, and whether with exact noise."""
-    from adaprivate import report
+    from adaprivate import check, report
+
+    kind = Kind(check.one_of("kind", kind, Kind))
 
     entries: list[dict[str, Any]]
     if kind is Kind.mechanisms:
