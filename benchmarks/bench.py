@@ -98,7 +98,7 @@ def commit():
     return answer.stdout.strip() or "unknown"
 
 
-def begun(earlier, scale):
+def begun(earlier, scale, names):
     """What is said of a run, and the parts measured before on this machine with these versions, if they are to be kept."""
     results = {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -106,11 +106,12 @@ def begun(earlier, scale):
         "commit": commit(),
         "machine": measuring.machine(),
         "versions": measuring.versions(),
-        "asked": list(PARTS),
+        "asked": list(names),
         "parts": {},
     }
     if earlier is not None and earlier.exists():
         known = json.loads(earlier.read_text())
+        results["asked"] = list(dict.fromkeys([*known.get("asked", ()), *names]))  # what is dropped below is missed
         same = {key: value for key, value in known["machine"].items() if key != "load before"}
         if same.items() <= results["machine"].items() and known["versions"] == results["versions"]:
             results["parts"] = known["parts"]
@@ -135,12 +136,13 @@ def main() -> int:
     asked.out.mkdir(parents=True, exist_ok=True)
     file = asked.out / "bench.json"
     if asked.show:
-        results = json.loads(file.read_text())
+        results = {"asked": list(PARTS)} | json.loads(file.read_text())
+        file.write_text(json.dumps(results, indent=1) + "\n")
         names = list(results["parts"])
     else:
         there = [name for name in PARTS if (HERE / f"{name}.py").exists()] + list(SERVICE if asked.service else ())
         names = asked.parts.split(",") if asked.parts else there
-        results = begun(file if asked.parts else None, scale_of(asked))
+        results = begun(file if asked.parts else None, scale_of(asked), names)
         for name in names:
             sys.stderr.write(f"{name} ... ")
             sys.stderr.flush()
@@ -150,7 +152,7 @@ def main() -> int:
     shown.write(results, asked.out)
     if asked.out == HERE / "results":
         shown.include(results, HERE / "README.md")
-    sys.stdout.write(shown.verdicts(results) + "\n")
+    sys.stdout.write("\n\n".join(filter(None, [shown.changed(results), shown.verdicts(results)])) + "\n")
     return int(any("failed" in results["parts"][name] for name in names))
 
 

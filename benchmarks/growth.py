@@ -100,8 +100,6 @@ def lengths_of(name, rounds):
     run_one(policy, place, SEED, policy.noise_tables([SEED])[0])
     rows = []
     for count in rounds:
-        if name == "noise-aware-ts" and count > 1e7:
-            continue  # its plan takes longer than its rounds
         gc.collect()
         from_now_on()
         before = largest_resident()

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
+import subprocess
+from pathlib import Path
 
 from measuring import met
 
+HERE = Path(__file__).resolve().parent
+
 RESERVED = ("targets", "charts", "notes", "raw")
 KINDS = {"full": "in full", "quick": "a first look (--quick)", "tiny": "sizes for tests, numbers without meaning (--tiny)"}
+CHANGED = "Not measured on this code, as far as git knows:"
 BEGIN, END = "<!-- bench: written by bench.py -->", "<!-- end of bench -->"
 
 
@@ -67,7 +72,12 @@ def judged(results):
         for goal in goals(part):
             bound = f">= {number(goal['least'])}" if "least" in goal else f"<= {number(goal['most'])}"
             verdict = "met" if met(goal) else "**missed**"
-            rows.append({"part": name, "target": f"{goal['what']} {bound}", "measured": number(goal["value"]), "": verdict})
+            none = goal["value"] is None or math.isnan(goal["value"])
+            value = "not measured" if none else number(goal["value"])
+            rows.append({"part": name, "target": f"{goal['what']} {bound}", "measured": value, "": verdict})
+    for name in results.get("asked", ()):
+        if name not in results["parts"]:
+            rows.append({"part": name, "target": "to be measured", "measured": "not measured", "": "**missed**"})
     return rows
 
 
@@ -77,9 +87,7 @@ def verdicts(results):
     if not rows:
         return "No targets."
     kept = sum(row[""] == "met" for row in rows)
-    missing = [name for name in results.get("asked", ()) if name not in results["parts"]]
-    left = f" Not measured: {', '.join(missing)}." if missing else ""
-    return f"{kept} of {len(rows)} targets met.{left}\n\n{table(rows)}"
+    return f"{kept} of {len(rows)} targets met.\n\n{table(rows)}"
 
 
 def head(results):
@@ -107,8 +115,36 @@ def older(results):
     return f" Measured earlier: {said}." if said else ""
 
 
+def changed(results, root=HERE.parent):
+    """Which parts were measured on other code (benchmarks/, src/) than is here, by git; nothing where there is none."""
+
+    def git(*words):
+        return subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True)
+
+    code = ("--", "src", ":(glob)benchmarks/**/*.py", ":(glob)benchmarks/**/*.cpp", ":(glob)benchmarks/**/*.toml")
+    if git("rev-parse", "HEAD").returncode:
+        return ""
+    runs = {}
+    for name, part in results["parts"].items():
+        runs.setdefault(part.get("commit", results["commit"]), []).append(name)
+    said = []
+    for commit, names in runs.items():
+        clean = commit.removesuffix("-dirty")
+        since = git("rev-list", "--count", f"{clean}..HEAD")
+        if since.returncode:
+            said.append(f"{', '.join(names)}: measured at commit {commit}, which is not known here")
+        elif clean != commit or git("diff", "--quiet", clean, *code).returncode:
+            said.append(f"{', '.join(names)}: measured at commit {commit}, {since.stdout.strip()} commits before this")
+    return f"{CHANGED} {'; '.join(said)}." if said else ""
+
+
+def opening(results):
+    """What stands above the targets."""
+    return "\n\n".join(filter(None, [changed(results), head(results)]))
+
+
 def markdown(results):
-    """The whole of it."""
+    """The whole of it, but whether code has changed since, which each commit may change."""
     pieces = ["# What was measured", head(results), "![Pictures of it](bench.svg)", "## Targets", verdicts(results)]
     for name, part in results["parts"].items():
         pieces.append(f"## {name}: {part.get('title', 'failed')}")
@@ -164,7 +200,8 @@ def picture(results, path):
 
 def write(results, folder):
     """bench.md and bench.svg."""
-    (folder / "bench.md").write_text(markdown(results), encoding="utf-8")
+    text = markdown(results).replace(head(results), opening(results), 1)
+    (folder / "bench.md").write_text(text, encoding="utf-8")
     picture(results, folder / "bench.svg")
 
 
@@ -174,4 +211,4 @@ def include(results, readme):
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     if rest:
-        readme.write_text(f"{before}{BEGIN}\n{head(results)}\n\n{verdicts(results)}\n{END}{after}", encoding="utf-8")
+        readme.write_text(f"{before}{BEGIN}\n{opening(results)}\n\n{verdicts(results)}\n{END}{after}", encoding="utf-8")

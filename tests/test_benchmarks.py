@@ -9,10 +9,13 @@ import math
 import os
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+from adaprivate.check import InputError
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
 
@@ -143,13 +146,128 @@ def test_what_was_not_compared_meets_no_target(measuring):
         ([row], {("linucb", "hand-fused", 5, 25): math.nan}),
     ):
         assert not any(measuring.met(goal) for goal in engine.goals(rows, apart, []))
-    same, over = engine.goals([row | {"over C++": 1.2}], {("linucb", "C++", 5, 25): 1e-12}, [])
-    assert measuring.met(same)
-    assert measuring.met(over)
-    (private,) = list(
-        engine.goals([], {}, [{"policy": "p", "beside": "q", "d": 5, "K": 5, "rounds": 10**4, "time over its": 2}])
-    )[1:]
-    assert not measuring.met(private)
+    found = list(engine.goals([row | {"over C++": 1.2}], {("linucb", "C++", 5, 25): 1e-12}, []))
+    assert [goal["what"] for goal in found if measuring.met(goal)] == [
+        "largest relative difference of regret to hand-fused and C++",
+        "linucb, d 5, K 25: our time over C++",
+    ]
+    beside = {"policy": "noise-aware", "beside": "linucb", "d": 5, "K": 25, "rounds": 10_000}
+    for ratio in (1.2, 1.31):
+        found = engine.goals([], {}, [beside | {"time over its": ratio}])
+        (private,) = [goal for goal in found if not math.isnan(goal["value"])]
+        assert private["value"] == ratio
+        assert measuring.met(private) is (ratio < 1.3)
+
+
+PLAYED = [(d, k) for d in (5, 20, 50, 100, 300) for k in (5, 25, 1_000, 10_000)]
+
+
+def test_every_target_of_the_engine_is_listed_whatever_was_measured(measuring):
+    """Limits are written here again: whoever moves one moves both."""
+    engine = importlib.import_module("engine")
+    assert engine.AGAINST_CPP["adaprivate-ts"] == {(20, 5): 1.0, (5, 25): 1.2, (50, 20): 1.2, (50, 1_000): 1.3}
+    assert engine.AGAINST_CPP["linucb"] == dict.fromkeys({*PLAYED, (50, 20), (100, 10)} - {(300, 10_000)}, 1.3)
+    with pytest.raises(InputError, match="would take about"):
+        engine.settings("linucb", engine.world(300, 10_000), 0.05)
+    limits = {goal["what"]: goal.get("least", goal.get("most")) for goal in engine.goals([], {}, [])}
+    expected = {
+        "largest relative difference of regret to hand-fused and C++": 1e-9,
+        "adaprivate-ts, d 20, K 5: hand-fused time / ours": 0.75,
+        "adaprivate-ts, d 20, K 5: NumPy's time / ours": 100.0,
+    }
+    for name, cells in engine.AGAINST_CPP.items():
+        expected |= {f"{name}, d {d}, K {k}: our time over C++": most for (d, k), most in cells.items()}
+    for size in ("d 5, K 25", "d 20, K 5", "d 50, K 20"):
+        for rounds in ("10,000", "50,000"):
+            for ours, other in (("noise-aware-ts", "lints"), ("noise-aware-ucb", "linucb"), ("noise-aware", "linucb")):
+                expected[f"{ours}, {size}, {rounds} rounds: time over {other}'s, releases included"] = 1.3
+    assert limits == expected
+    assert all(math.isnan(goal["value"]) for goal in engine.goals([], {}, []))
+
+
+def test_targets_of_other_parts_are_listed_too(measuring):
+    peers, large = importlib.import_module("peers"), importlib.import_module("large")
+    found = list(peers.goals({}, peers.SHAPES))
+    assert len(found) == 15
+    assert all(math.isnan(goal["value"]) for goal in found)
+    (megabytes,) = large.goals({})
+    assert (megabytes["what"], megabytes["most"]) == ("noise-aware, d 500, T 1e+06: megabytes of its state", 30.0)
+    assert not measuring.met(megabytes)
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_memory_of_large_problems_is_judged_in_every_run(measuring, monkeypatch, quick):
+    large = importlib.import_module("large")
+    for heavy in ("planning", "by_dimension", "long_run", "catalogue"):
+        monkeypatch.setattr(large, heavy, lambda *_: {})
+    started = large.started
+    monkeypatch.setattr(
+        large, "started", lambda name, d, rounds, **options: started(name, min(d, 500), min(rounds, 10**6), **options)
+    )
+    (megabytes,) = large.measured(quick)["targets"]
+    assert measuring.met(megabytes)
+    assert "large" in importlib.import_module("bench").PARTS
+
+
+def test_a_part_that_was_asked_for_and_not_measured_is_missed(shown):
+    results = {"parts": {"a": {"found": {"targets": [{"what": "x", "value": 1.0, "most": 2.0}]}}}, "asked": ["a", "large"]}
+    assert shown.verdicts(results).startswith("1 of 2 targets met.")
+    assert "| large | to be measured | not measured | **missed** |" in shown.verdicts(results)
+
+
+def test_memory_is_measured_to_the_most_rounds(measuring, monkeypatch):
+    """Of every policy: noise-aware-ts, whose plan is long, too."""
+    growth = importlib.import_module("growth")
+    played = []
+
+    def noted(policy, *_):
+        played.append(policy.rounds)
+        return types.SimpleNamespace(seconds=1.0, state=())
+
+    monkeypatch.setattr(growth, "run_one", noted)
+    monkeypatch.setattr(growth, "from_now_on", lambda: None)
+    monkeypatch.setattr(growth, "largest_resident", lambda: 0.0)
+    assert [row["T"] for row in growth.lengths_of("noise-aware-ts", (10**4, 10**8))] == [10**4, 10**8]
+    assert played[-1] == 10**8
+
+
+def test_what_was_measured_on_other_code_is_said(shown, tmp_path):
+    """By what git has, not by the clock: a commit that changes no code changes nothing."""
+
+    def git(*words):
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+        done = subprocess.run(["git", "-C", str(tmp_path), *identity, *words], capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    def committed(path, text):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+        git("add", "--all")
+        git("commit", "--quiet", "--message", path)
+        return git("rev-parse", "--short=10", "HEAD")
+
+    git("init", "--quiet")
+    first = committed("src/a.py", "1")
+    results = {"commit": first, "parts": {"engine": {"commit": first}, "large": {}}}
+    assert shown.changed(results, tmp_path) == ""
+    committed("README.md", "text")
+    assert shown.changed(results, tmp_path) == ""
+    second = committed("benchmarks/peers/b.py", "2")
+    assert (
+        shown.changed(results, tmp_path)
+        == f"{shown.CHANGED} engine, large: measured at commit {first}, 2 commits before this."
+    )
+    results["parts"]["large"]["commit"] = second
+    assert shown.changed(results, tmp_path) == f"{shown.CHANGED} engine: measured at commit {first}, 2 commits before this."
+    (tmp_path / "src" / "a.py").write_text("3")
+    assert f"large: measured at commit {second}, 0 commits before this" in shown.changed(results, tmp_path)
+    git("checkout", "--quiet", "src/a.py")
+    results["parts"] = {"large": {"commit": f"{second}-dirty"}, "arms": {"commit": "unknown"}}
+    said = shown.changed(results, tmp_path)
+    assert f"large: measured at commit {second}-dirty, 0 commits" in said
+    assert "arms: measured at commit unknown, which is not known here" in said
+    (tmp_path / "none").mkdir()
+    assert shown.changed(results, "/") == ""
 
 
 def test_regrets_that_differ_are_seen(measuring, monkeypatch):
@@ -198,5 +316,20 @@ def test_the_page_says_what_was_measured(shown):
     results = json.loads((BENCHMARKS / "results" / "bench.json").read_text())
     page = (BENCHMARKS / "README.md").read_text()
     block = page.partition(shown.BEGIN)[2].partition(shown.END)[0].strip()
-    assert block == f"{shown.head(results)}\n\n{shown.verdicts(results)}"
-    assert (BENCHMARKS / "results" / "bench.md").read_text() == shown.markdown(results)
+    assert unchanging(block, shown) == f"{shown.head(results)}\n\n{shown.verdicts(results)}"
+    assert unchanging((BENCHMARKS / "results" / "bench.md").read_text(), shown) == shown.markdown(results)
+
+
+def unchanging(page, shown):
+    """The page without the paragraph on later commits, which any commit may make another."""
+    return "\n\n".join(part for part in page.split("\n\n") if not part.startswith(shown.CHANGED))
+
+
+def test_parts_once_asked_for_stay_asked_for(measuring, tmp_path):
+    """Also where what was measured is dropped, as on another machine."""
+    bench = importlib.import_module("bench")
+    earlier = {"machine": {"processor": "another"}, "versions": {}, "parts": {"large": {}}, "asked": ["engine", "large"]}
+    (tmp_path / "bench.json").write_text(json.dumps(earlier))
+    results = bench.begun(tmp_path / "bench.json", "quick", ["arms"])
+    assert (results["asked"], results["parts"]) == (["engine", "large", "arms"], {})
+    assert bench.begun(None, "quick", ["arms"])["asked"] == ["arms"]
