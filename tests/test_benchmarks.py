@@ -333,3 +333,16 @@ def test_parts_once_asked_for_stay_asked_for(measuring, tmp_path):
     results = bench.begun(tmp_path / "bench.json", "quick", ["arms"])
     assert (results["asked"], results["parts"]) == (["engine", "large", "arms"], {})
     assert bench.begun(None, "quick", ["arms"])["asked"] == ["arms"]
+
+
+def test_what_is_timed_of_parsing_is_said_alike_wherever_it_is_said(measuring):
+    peers = importlib.import_module("peers")
+    driver = (BENCHMARKS / "peers" / "vowpalwabbit.py").read_text()
+    assert ".parse(" in driver.partition("def decide")[2].partition("def learn")[0]
+    assert ".parse(" not in driver.partition("def prepare")[2].partition("def decide")[0]
+    published = json.loads((BENCHMARKS / "results" / "bench.json").read_text())["parts"]["peers"]["found"]
+    for notes in (peers.__doc__, published["notes"]):
+        assert "writing it is not timed, parsing it is, inside decide" in " ".join(notes.split())
+    work = peers.listed()["vowpalwabbit"]["work"]
+    assert "parsed once a round inside decide, which is timed" in work
+    assert work in {row["how its work differs"] for row in published["what is compared"]}
