@@ -145,7 +145,7 @@ def test_tables_of_other_kinds_are_the_same_log(tmp_path):
         assert ap.evaluate(table, "linucb", "dm", **asked).equals(usual)
         plan = ap.plan(from_log=table, action="page", context=["hour"], base_rate=0.3, epsilon=1.0)
         assert plan.task == ap.plan(from_log=log, action="page", context=["hour"], base_rate=0.3, epsilon=1.0).task
-        assert "From public columns of the table given; no reward was read." in str(plan)
+        assert "From page, hour of the table given; no other column was read." in str(plan)
     with pytest.raises(InputError, match="log, row 90, column page to be right: it is missing"):
         ap.evaluate(Frame({"page": texts, "clicked": clicked}), "linucb", "dm", action="page", reward="clicked")
     items = [{"name": name, "width": 0.1 * k} for k, name in enumerate("abc")]
