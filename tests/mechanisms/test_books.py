@@ -142,7 +142,7 @@ def test_only_the_book_s_own_sum_can_say_that_an_event_did_not_enter(monkeypatch
         if many:
             book.add_many(rows, rewards)
         else:
-            book.add_next(rows[0], 1.0)
+            book.add_next(0, rows[0], 1.0)
 
     whole = book._collector._whole
     whole._sums.scalars["reached"] = LARGEST

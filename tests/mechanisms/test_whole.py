@@ -132,7 +132,7 @@ def test_books_enter_what_their_plan_makes_of_features(options, shape):
         if shape == "turned":
             books[1].add(Event(number, features, reward))
         else:
-            books[1].add_next(features, reward)
+            books[1].add_next(number, features, reward)
     if not plan.catalogue:
         books[2].add_many(rows, given)
     for book in books[: 2 if plan.catalogue else 3]:
@@ -147,7 +147,7 @@ def test_the_event_that_enters_is_the_directed_one():
     assert event.tolist() == [0.6, 0, 0.8, 0, 0, 0, 1]
     assert directed(np.zeros(3)).tolist() == [0, 0, 0]
     book = plan.book(Secure())
-    book.add_next(np.array([3.0, 0, 4, 0, 0, 0]), 1.0)
+    book.add_next(0, np.array([3.0, 0, 4, 0, 0, 0]), 1.0)
     expected = [0.75 * v / math.sqrt(2) * UNIT for v in (0.6, 0, 0.8, 0, 0, 0, 1)]
     np.testing.assert_allclose(book._collector.state().astype(float), expected, atol=2)
 

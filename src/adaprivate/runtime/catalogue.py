@@ -43,7 +43,7 @@ class Catalogue:
         longer = _clipped(table)
         if longer < 0:
             with np.errstate(over="ignore"):
-                row = int(np.argmin((table * table).sum(axis=1) <= 1e300))
+                row = int(np.argmax((table * table).sum(axis=1)))
             raise check.InputError(f"Expected features[{row}] to have a norm <= 1e150.")
         self.clipped: int
         """How many items were longer than 1 and were clipped."""
