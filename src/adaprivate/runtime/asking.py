@@ -57,6 +57,11 @@ def expect_public_choice(settings: Any) -> None:
     check.expect(released, "policy", settings.name, "to choose by what it released, for its probabilities to be public")
 
 
+def expect_observes(reward_window: int) -> None:
+    """Raise where the decisions of others cannot be taken in."""
+    check.expect(reward_window == 0, "reward_window", reward_window, "== 0 to observe others' decisions")
+
+
 def needs_user(settings: Any) -> bool:
     """Whether a policy protects people, and so must be told whose decisions are."""
     return bool(getattr(getattr(getattr(settings, "plan", None), "unit", None), "needs_user", False))

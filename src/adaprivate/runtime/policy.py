@@ -23,6 +23,7 @@ from adaprivate.purposes import Purpose
 from adaprivate.runtime.asking import (
     expect_arms,
     expect_finite,
+    expect_observes,
     expect_public_choice,
     needs_user,
     offered_of,
@@ -427,7 +428,7 @@ class Policy(Kept, Shown):
         Call it for every such round, with ``None`` where no reward came: that a round took place is public.
         """
         check.expect(self._arms is None, "policy", self.settings.name, "not to be one on fixed arms: it chooses for itself")
-        check.expect(self.reward_window == 0, "reward_window", self.reward_window, "== 0 to observe others' decisions")
+        expect_observes(self.reward_window)
         vector = check.floats("features", features, (self._dimension,))
         vector, longer = within_reach(vector), float(vector @ vector) > LONGEST
         person = self._person(user)
