@@ -224,6 +224,13 @@ def test_propensities_are_those_from_the_array_and_refused_among_too_many():
         stock.decide(catalogue)
     assert stock.decided == 1
     assert stock.decide(catalogue, propensity=False).propensity is None
+    before = stock.round
+    with pytest.raises(ap.InputError, match=r"Expected candidates=1200 <= 1000 with propensities"):
+        stock.propensities(catalogue)
+    with pytest.raises(ap.InputError, match=r"Expected draws=7 >= 8"):
+        stock.propensities(rows, draws=7)
+    assert stock.round == before
+    assert len(stock.propensities(rows).probability) == 1200
 
 
 def test_a_catalogue_is_its_own():
