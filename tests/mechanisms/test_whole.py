@@ -1,5 +1,6 @@
 """Sums in 64 bits are those in Python's integers, to the last bit; what does not fit is refused, and nothing wraps."""
 
+import contextlib
 import copy
 import math
 from fractions import Fraction
@@ -13,7 +14,7 @@ from adaprivate.check import InputError
 from adaprivate.grid import LARGEST, REWARD_BITS
 from adaprivate.mechanisms import EventSum
 from adaprivate.mechanisms.contributions import directed, whole_numbers_of
-from adaprivate.mechanisms.noise import Secure
+from adaprivate.mechanisms.noise import Secure, whole_numbers
 from adaprivate.mechanisms.plan import BatchPlan, Shape
 from adaprivate.mechanisms.units import Event
 from adaprivate.whole import WholeSum
@@ -133,6 +134,7 @@ def test_books_enter_what_their_plan_makes_of_features(options, shape):
             books[1].add(Event(number, features, reward))
         else:
             books[1].add_next(number, features, reward)
+    assert books[2].takes_many(200) == (not plan.catalogue)
     if not plan.catalogue:
         books[2].add_many(rows, given)
     for book in books[: 2 if plan.catalogue else 3]:
@@ -207,8 +209,40 @@ def test_what_is_no_event_is_refused_by_every_door(features, reward, message):
         sums.enter(np.array(features), reward)
     with pytest.raises(InputError, match=message):
         sums.enter_rows(np.array([[0.5, 0.0], features, [0.5, 0.0]]), np.array([1.0, reward, 1.0]))
+    with pytest.raises(InputError, match=message):
+        sums.enter_rows(np.array([[3.0, 0.0], features]), np.array([1.0, reward]))
     assert sums.values().tolist() == [UNIT // 2, 0]
     assert sums.clipped == 0
+
+
+def test_a_sum_that_was_taken_has_room_again():
+    sums = WholeSum(2, 0)
+    sums.restore(np.array([LARGEST - 1, 0], dtype=object))
+    with pytest.raises(InputError, match="more may not fit"):
+        sums.enter(np.array([0.5, 0.0]), 1.0)
+    assert sums.take().tolist() == [LARGEST - 1, 0]
+    sums.enter(np.array([0.5, 0.0]), 1.0)
+    assert sums.values().tolist() == [UNIT // 2, 0]
+
+
+def test_what_exact_noise_refuses_no_sum_reaches():
+    """The largest number that a sum goes on from, and what it may become, are taken by the sampler."""
+    for number in (LARGEST - 1, LARGEST - 1 - UNIT):
+        sums = WholeSum(1, 0)
+        sums.restore(np.array([number], dtype=object))
+        with contextlib.suppress(InputError):
+            sums.enter(np.ones(1), 1.0)
+        assert whole_numbers("sum", sums.values(), (1,)).tolist() == [LARGEST - 1]
+
+
+@pytest.mark.parametrize("state", [[0.5, 3], [True, 3], [12345678, "x"], [LARGEST, 12345678]])
+def test_a_state_that_is_refused_is_not_repeated(state):
+    sums = WholeSum(2, 0)
+    with pytest.raises(InputError) as refused:
+        sums.restore(np.array(state, dtype=object))
+    assert "12345678" not in str(refused.value)
+    assert str(LARGEST) not in str(refused.value)
+    assert sums.values().tolist() == [0, 0]
 
 
 def test_features_that_overflow_where_the_noise_is_round_are_refused():

@@ -119,6 +119,37 @@ def test_what_theta_loses_where_it_is_a_difference_of_large_numbers_is_allowed_f
         assert found == scored_one_by_one(rows, root, w, np.zeros(D), TIE)
 
 
+@pytest.mark.parametrize("d", [20, 50])
+def test_what_whole_steps_take_from_a_bound_is_allowed_for(d):
+    """Where only the sum of all coordinates is uncertain, half a step in each of them adds up to sqrt(d) times as much."""
+    along = np.full(d, d**-0.5)
+    root = np.outer(along, along) + 1e-9 * np.eye(d)
+    step = 1.0 / LEVELS
+    for places in range(1000, 1040):
+        rows = np.zeros((WIDE + 4, d))
+        rows[3] = (places + 0.3) * step  # found first, and then surpassed by a row whose coordinates are all rounded down
+        rows[WIDE - 1] = (places + 0.49) * step
+        rows[-1, 0], rows[-1, 1] = 1.0 / 2**0.5, -1.0 / 2**0.5  # no bound to speak of, but long
+        rows[-1] *= 2**0.5 * 0.999 / np.abs(rows[-1]).max()
+        args = root, np.zeros(d), 1.0, np.zeros(d)
+        rows /= 2.0
+        assert by_bound(*args, rows) == WIDE - 1
+        assert by_bound(*args, stocked(rows, coarse=True)) == WIDE - 1
+
+
+def test_what_single_precision_takes_from_a_bound_is_allowed_for():
+    """Rows of which nearly all that is uncertain cancels: what is left of a square is less than its rounding."""
+    rng = np.random.default_rng(4)
+    for _ in range(60):
+        along = rng.normal(size=12)
+        along /= np.linalg.norm(along)
+        root = np.ascontiguousarray(np.outer(along, along) + 2e-4 * np.eye(12))
+        rows = unit(rng, WIDE + 5, 12)
+        rows = np.ascontiguousarray((rows - np.outer(rows @ along, along)) * rng.uniform(0.3, 0.9, size=(len(rows), 1)))
+        args = root, np.zeros(12), 1.0, np.zeros(12)
+        assert by_bound(*args, stocked(rows, coarse=True)) == by_bound(*args, rows)
+
+
 def test_what_cannot_be_scored_coarsely_is_scored_as_ever():
     rows = unit(np.random.default_rng(1))
     stock = stocked(rows, coarse=True)
