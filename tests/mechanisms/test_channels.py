@@ -781,23 +781,28 @@ def test_directions_cost_what_features_cost():
 # --- what enters sums without being asked -------------------------------------------------------------------------------
 
 
-def test_no_round_enters_sums_by_the_short_way_before_they_begin():
-    plan = made("flip", "gaussian", sums=rows((7, 9)), first=4)
-    book = plan.book(Secure())
+def test_no_round_enters_sums_by_the_short_way_before_they_begin_or_while_something_is_due():
+    book = made("flip", "gaussian", sums=rows((9, 12)), first=4).book(Secure())
+
+    def refused(number, until):
+        with pytest.raises(InputError, match=rf"^Expected number={number} < {until}, the round that closes the batch\.$"):
+            book.add_next(number, vector(number), 1.0)
+
     for number in range(4):
         assert (book.sums_until, book.takes_many(1)) == (0, False)
-        with pytest.raises(InputError, match=rf"^Expected number={number} < 0, the round that closes the batch\.$"):
-            book.add_next(number, vector(number), 1.0)
+        refused(number, 0)
         book.add(routed(number, "flip", 1.0))
         _, book = book.close()
-    assert (book.sums_until, book.takes_many(3), book.takes_many(4)) == (6, True, False)
+    assert (book.sums_until, book.takes_many(5), book.takes_many(6)) == (8, True, False)
     for number in (4, 5):
         book.add_next(number, vector(number), 1.0)
-    with pytest.raises(InputError, match=r"^Expected number=6 < 6, the round that closes the batch\.$"):
-        book.add_next(6, vector(6), 1.0)
-    book.add(routed(6, "flip", 1.0))  # which is due: nothing else may enter before it is told
-    with pytest.raises(InputError, match=r"^Expected number=7 < 0, the round that closes the batch\.$"):
-        book.add_next(7, vector(7), 1.0)
+    book.add(routed(6, "flip", 1.0))
+    refused(7, 0)
+    _, book = book.close()
+    book.add_next(7, vector(7), 1.0)
+    refused(8, 8)
+    book.add(routed(8, "gaussian", 1.0))
+    assert book.due
 
 
 @pytest.mark.parametrize("way", ["add", "add_next", "add_many"])

@@ -280,6 +280,11 @@ def test_sums_of_people_that_might_not_fit_are_refused_and_stay(how: str) -> Non
     assert sums.state()["total"].tolist() == before
     sums.take()
     visit(sums, 2)
+    sums._reached = LARGEST - MOST  # which might reach 2^62 itself, and that is what noise refuses
+    event = Event(3, np.eye(SIZE)[0], 1.0, 3)
+    for enter in (sums.inspect, sums.count):
+        with pytest.raises(InputError, match="to fit exact noise"):
+            enter(event)
 
 
 def test_a_stored_sum_of_people_that_does_not_fit_is_refused_and_not_repeated() -> None:

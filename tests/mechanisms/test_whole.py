@@ -226,13 +226,14 @@ def test_a_sum_that_was_taken_has_room_again():
 
 
 def test_what_exact_noise_refuses_no_sum_reaches():
-    """The largest number that a sum goes on from, and what it may become, are taken by the sampler."""
-    for number in (LARGEST - 1, LARGEST - 1 - UNIT):
+    """The largest numbers that a sum goes on from, and what they may become, are taken by the sampler."""
+    for number in (LARGEST - 1, LARGEST - UNIT, LARGEST - 1 - UNIT):
         sums = WholeSum(1, 0)
         sums.restore(np.array([number], dtype=object))
         with contextlib.suppress(InputError):
             sums.enter(np.ones(1), 1.0)
-        assert whole_numbers("sum", sums.values(), (1,)).tolist() == [LARGEST - 1]
+        wanted = LARGEST - 1 if number == LARGEST - 1 - UNIT else number
+        assert whole_numbers("sum", sums.values(), (1,)).tolist() == [wanted]
 
 
 @pytest.mark.parametrize("state", [[0.5, 3], [True, 3], [12345678, "x"], [LARGEST, 12345678]])

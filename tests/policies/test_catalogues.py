@@ -122,19 +122,15 @@ def test_what_theta_loses_where_it_is_a_difference_of_large_numbers_is_allowed_f
 @pytest.mark.parametrize("d", [20, 50])
 def test_what_whole_steps_take_from_a_bound_is_allowed_for(d):
     """Where only the sum of all coordinates is uncertain, half a step in each of them adds up to sqrt(d) times as much."""
-    along = np.full(d, d**-0.5)
-    root = np.outer(along, along) + 1e-9 * np.eye(d)
-    step = 1.0 / LEVELS
-    for places in range(1000, 1040):
+    root = np.full((d, d), 1.0 / d) + 1e-9 * np.eye(d)
+    step = 0.5 / LEVELS
+    for places in range(int(0.85 / step / d**0.5), int(0.86 / step / d**0.5), 7):
         rows = np.zeros((WIDE + 4, d))
-        rows[3] = (places + 0.3) * step  # found first, and then surpassed by a row whose coordinates are all rounded down
+        rows[-1, :2] = 0.5, -0.5
+        rows[3] = (places + 0.45) * step  # found first, and then surpassed by a row that is rounded down everywhere
         rows[WIDE - 1] = (places + 0.49) * step
-        rows[-1, 0], rows[-1, 1] = 1.0 / 2**0.5, -1.0 / 2**0.5  # no bound to speak of, but long
-        rows[-1] *= 2**0.5 * 0.999 / np.abs(rows[-1]).max()
         args = root, np.zeros(d), 1.0, np.zeros(d)
-        rows /= 2.0
-        assert by_bound(*args, rows) == WIDE - 1
-        assert by_bound(*args, stocked(rows, coarse=True)) == WIDE - 1
+        assert by_bound(*args, rows) == by_bound(*args, stocked(rows, coarse=True)) == WIDE - 1
 
 
 def test_what_single_precision_takes_from_a_bound_is_allowed_for():

@@ -365,6 +365,7 @@ def test_engines_count_a_round_that_was_half_counted_once():
     assert isinstance(policy._engine, ExactEngine)
     for one in (policy, twin):
         one._engine.count_and_choose(3, entry.features, 1.0, -1, EYE[:1].copy())
-    assert policy.learner.done.tolist() == [4, 1]
+    assert policy.learner.done.tolist() == twin.learner.done.tolist() == [4, 1]
+    assert np.array_equal(policy.state.root, twin.state.root)
     assert policy.book.round == 4
     assert policy.state.scalars["round"] == 4
