@@ -2,8 +2,8 @@
 
 An event adds at most 2^EVENT_BITS to any number of a sum: its row X has norm at most that, and each entry of what it adds
 is at most that of X (docs/privacy.md, "Exact noise"). So ``reached``, which grows by as much with every event, bounds all
-numbers; past 2^62, where exact noise ends too, events are refused. Nothing wraps. Arithmetic is not reordered: norms are
-added up as NumPy adds them, to the last bit.
+numbers; what might reach 2^62, where exact noise ends too, is refused. Nothing wraps. Arithmetic is not reordered: norms
+are added up as NumPy adds them, to the last bit.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _enter(sums: Sums, features: Floats, reward: float, way: int) -> int:
             return _NOT_FINITE
     if not 0.0 <= reward <= 1.0:
         return _NO_REWARD
-    if s.reached > LARGEST - _MOST:
+    if s.reached >= LARGEST - _MOST:
         return _FULL
     x, row, nothing = sums.event, sums.row, sums.axes[:0]
     for j in range(d):
@@ -224,7 +224,7 @@ class WholeSum:
 
     def _refuse(self, outcome: int, features: Floats, reward: float) -> None:
         """Say why an event did not enter: called where that is known, and nowhere else."""
-        text = f"Expected a sum of at most 2^{62 - EVENT_BITS} events: more may not fit exact noise."
+        text = f"Expected a sum of fewer than 2^{62 - EVENT_BITS} events: more may not fit exact noise."
         try:
             if outcome == _NO_REWARD:
                 check.reward(reward)
@@ -255,6 +255,10 @@ class WholeSum:
 
     def restore(self, values: Array) -> None:
         """Go on from this sum."""
-        numbers = [check.whole("state", value, at_least=-LARGEST, at_most=LARGEST) for value in np.ravel(values).tolist()]
+        numbers = np.ravel(values).tolist()
+        if not all(type(number) is int and abs(number) < LARGEST for number in numbers):
+            raise check.InputError(
+                "Expected state to be whole numbers below 2^62 in size; it is private and not repeated here."
+            )
         self._sums.total[:] = numbers
         self._sums.scalars["reached"] = max((abs(number) for number in numbers), default=0)

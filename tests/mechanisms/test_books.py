@@ -142,7 +142,7 @@ def test_only_the_book_s_own_sum_can_say_that_an_event_did_not_enter(monkeypatch
         if many:
             book.add_many(rows, rewards)
         else:
-            book.add_next(rows[0], 1.0)
+            book.add_next(0, rows[0], 1.0)
 
     whole = book._collector._whole
     whole._sums.scalars["reached"] = LARGEST
@@ -483,3 +483,22 @@ def test_exact_noise_is_priced_with_what_its_grid_gives_away():
     mechanism = plan.mechanism(plan.epochs[0], Secure())
     draws = mechanism.strategy.rows * mechanism.dimension
     assert exact.slack == Secure().slack(mechanism.row_std, draws) > 0
+
+
+def test_several_rounds_that_are_refused_all_wait():
+    book = made().book(Secure())
+    book._collector._whole._sums.scalars["reached"] = LARGEST
+    with pytest.raises(NotEnteredError, match="more may not fit"):
+        book.add_many(0.5 * np.eye(D), np.ones(D))
+    assert book.round == 0
+
+
+def test_several_rounds_enter_up_to_the_end_of_their_batch():
+    book = made(size=4).book(Secure())
+    assert [count for count in range(1, 9) if book.takes_many(count)] == [1, 2, 3, 4]
+    book.add(events(1)[0])
+    assert [count for count in range(1, 9) if book.takes_many(count)] == [1, 2, 3]
+    with pytest.raises(InputError, match=r"^Expected len\(features\)=4 to be rounds of one batch of sums\.$"):
+        book.add_many(np.zeros((4, D)), np.ones(4))
+    book.add_many(np.zeros((3, D)), np.ones(3))
+    assert book.due

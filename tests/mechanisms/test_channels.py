@@ -17,6 +17,8 @@ from scipy import stats
 
 from adaprivate import mechanisms, privacy
 from adaprivate.check import InputError
+from adaprivate.errors import NotEnteredError
+from adaprivate.grid import LARGEST
 from adaprivate.mechanisms import Secure, Shape, Simulated, channels, packing
 from adaprivate.mechanisms.book import Told
 from adaprivate.mechanisms.channels import ChannelBook, ChannelPlan
@@ -774,3 +776,51 @@ def test_directions_cost_what_features_cost():
             releases.append(found)
     assert releases[0][0] == pytest.approx(releases[1][0], abs=1e-5)
     assert np.linalg.norm(releases[0][0]) > 0.1
+
+
+# --- what enters sums without being asked -------------------------------------------------------------------------------
+
+
+def test_no_round_enters_sums_by_the_short_way_before_they_begin_or_while_something_is_due():
+    book = made("flip", "gaussian", sums=rows((9, 12)), first=4).book(Secure())
+
+    def refused(number, until):
+        with pytest.raises(InputError, match=rf"^Expected number={number} < {until}, the round that closes the batch\.$"):
+            book.add_next(number, vector(number), 1.0)
+
+    for number in range(4):
+        assert (book.sums_until, book.takes_many(1)) == (0, False)
+        refused(number, 0)
+        book.add(routed(number, "flip", 1.0))
+        _, book = book.close()
+    assert (book.sums_until, book.takes_many(5), book.takes_many(6)) == (8, True, False)
+    for number in (4, 5):
+        book.add_next(number, vector(number), 1.0)
+    book.add(routed(6, "flip", 1.0))
+    refused(7, 0)
+    _, book = book.close()
+    book.add_next(7, vector(7), 1.0)
+    refused(8, 8)
+    book.add(routed(8, "gaussian", 1.0))
+    assert book.due
+
+
+@pytest.mark.parametrize("way", ["add", "add_next", "add_many"])
+def test_an_event_that_sums_refuse_is_not_counted(way):
+    """The sums are full: their refusal is the book's, and the round waits."""
+    book = made("gaussian", sums=rows((7, 9)), first=0).book(Secure())
+    book.add(routed(0, "gaussian", 1.0))
+    whole = book._sums._collector._whole
+    whole._sums.scalars["reached"] = LARGEST
+    enter = {
+        "add": lambda: book.add(routed(1, "gaussian", 1.0)),
+        "add_next": lambda: book.add_next(1, vector(1), 1.0),
+        "add_many": lambda: book.add_many(np.array([vector(n) for n in (1, 2, 3)]), np.ones(3)),
+    }[way]
+    for _ in range(2):
+        with pytest.raises(NotEnteredError, match="more may not fit"):
+            enter()
+        assert book.round == 1
+    whole._sums.scalars["reached"] = 0
+    enter()
+    assert book.round == (4 if way == "add_many" else 2)

@@ -11,6 +11,7 @@ import pytest
 
 from adaprivate import mechanisms
 from adaprivate.check import Floats, InputError
+from adaprivate.grid import LARGEST
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.informative import Informative, Reader
 from adaprivate.mechanisms.plan import BatchPlan, Epoch
@@ -246,6 +247,51 @@ def test_sums_in_whole_numbers_move_no_further_than_priced_whatever_a_person_ans
                 total += sum((c * (a[i] - b[i]) for c, a, b in zip(row, one, other, strict=True)), Fraction(0)) ** 2
         worst = max(worst, total)
     assert Fraction(1, 2) < worst <= 1
+
+
+MOST = 2**25
+"""What one visit adds to a number at most."""
+
+
+def visit(sums: LedgerSum, number: int) -> None:
+    sums.count(Event(number, np.eye(SIZE)[0], 1.0, number))
+
+
+@pytest.mark.parametrize("how", ["counted", "restored", "gone on from"])
+def test_sums_of_people_that_might_not_fit_are_refused_and_stay(how: str) -> None:
+    plan = rows((Epoch(0, 2, mechanisms.strategy("sqrt", 2)),), (40, 80))
+    sums: Any = plan.collector(Secure())
+    if how == "restored":
+        total = np.array([1 - LARGEST + 2 * MOST, *[0] * (SIZE - 1)], dtype=object)
+        sums.restore({**sums.state(), "total": total})
+    else:
+        sums._reached = LARGEST - 1 - 2 * MOST
+    if how == "gone on from":
+        after: Any = plan.collector(Secure())
+        after.go_on(sums)
+        sums = after
+    for number in range(2):
+        visit(sums, number)
+    before = sums.state()["total"].tolist()
+    event = Event(2, np.eye(SIZE)[0], 1.0, 2)
+    for enter in (sums.inspect, sums.count):
+        with pytest.raises(InputError, match="to fit exact noise"):
+            enter(event)
+    assert sums.state()["total"].tolist() == before
+    sums.take()
+    visit(sums, 2)
+    sums._reached = LARGEST - MOST  # which might reach 2^62 itself, and that is what noise refuses
+    event = Event(3, np.eye(SIZE)[0], 1.0, 3)
+    for enter in (sums.inspect, sums.count):
+        with pytest.raises(InputError, match="to fit exact noise"):
+            enter(event)
+
+
+def test_a_stored_sum_of_people_that_does_not_fit_is_refused_and_not_repeated() -> None:
+    sums: Any = rows((Epoch(0, 2, mechanisms.strategy("sqrt", 2)),), (40, 80)).collector(Secure())
+    for number in (LARGEST, -LARGEST):
+        with pytest.raises(InputError, match=r"^Expected state\.total to be below 2\^62 in size; it is private"):
+            sums.restore({**sums.state(), "total": np.array([number, *[0] * (SIZE - 1)], dtype=object)})
 
 
 def test_a_plan_says_whom_it_protects_and_that_its_bound_is_one() -> None:

@@ -6,7 +6,7 @@ import pytest
 from adaprivate import check, policies
 from adaprivate.mechanisms.noise import Secure
 from adaprivate.mechanisms.plan import Shape
-from adaprivate.mechanisms.units import EventSum
+from adaprivate.mechanisms.units import Event, EventSum
 from adaprivate.runtime.engines import ExactEngine
 
 
@@ -40,6 +40,26 @@ def test_rewards_out_of_range_are_refused_and_nothing_is_counted(rewards):
     with pytest.raises(check.InputError, match="not repeated here"):
         sums.add_many(np.zeros((2, 2)), np.array(rewards))
     assert sums.state().tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("begun", ["learner", "book"])
+def test_a_round_that_is_half_counted_is_not_counted_with_others(begun):
+    settings = policies.settings("adaprivate-ts", {"dimension": 4, "rounds": 90, "batch_size": 30})
+    engines = [ExactEngine(settings, Secure(), np.zeros((2, 16), dtype=np.uint64), lambda: None) for _ in range(2)]
+    rows, rewards = np.random.default_rng(3).uniform(-0.4, 0.4, size=(5, 4)), np.ones(5)
+    if begun == "learner":
+        engines[0].learner.counted(rows[0])
+    else:
+        engines[0].book.add(Event(0, rows[0], 1.0))
+    before = engines[0].learner.to_bytes(), engines[0].book.to_bytes()
+    assert not engines[0].count_many(0, rows, rewards)
+    assert before == (engines[0].learner.to_bytes(), engines[0].book.to_bytes())
+    if begun == "learner":
+        engines[0].count(0, rows[0], 1.0)
+        assert engines[0].count_many(1, rows[1:], rewards[1:])
+        assert engines[1].count_many(0, rows, rewards)
+        assert engines[0].learner.to_bytes() == engines[1].learner.to_bytes()
+        assert engines[0].book.to_bytes() == engines[1].book.to_bytes()
 
 
 class Recorded(Secure):

@@ -1,5 +1,6 @@
 """Sums in 64 bits are those in Python's integers, to the last bit; what does not fit is refused, and nothing wraps."""
 
+import contextlib
 import copy
 import math
 from fractions import Fraction
@@ -13,7 +14,7 @@ from adaprivate.check import InputError
 from adaprivate.grid import LARGEST, REWARD_BITS
 from adaprivate.mechanisms import EventSum
 from adaprivate.mechanisms.contributions import directed, whole_numbers_of
-from adaprivate.mechanisms.noise import Secure
+from adaprivate.mechanisms.noise import Secure, whole_numbers
 from adaprivate.mechanisms.plan import BatchPlan, Shape
 from adaprivate.mechanisms.units import Event
 from adaprivate.whole import WholeSum
@@ -132,7 +133,8 @@ def test_books_enter_what_their_plan_makes_of_features(options, shape):
         if shape == "turned":
             books[1].add(Event(number, features, reward))
         else:
-            books[1].add_next(features, reward)
+            books[1].add_next(number, features, reward)
+    assert books[2].takes_many(200) == (not plan.catalogue)
     if not plan.catalogue:
         books[2].add_many(rows, given)
     for book in books[: 2 if plan.catalogue else 3]:
@@ -147,7 +149,7 @@ def test_the_event_that_enters_is_the_directed_one():
     assert event.tolist() == [0.6, 0, 0.8, 0, 0, 0, 1]
     assert directed(np.zeros(3)).tolist() == [0, 0, 0]
     book = plan.book(Secure())
-    book.add_next(np.array([3.0, 0, 4, 0, 0, 0]), 1.0)
+    book.add_next(0, np.array([3.0, 0, 4, 0, 0, 0]), 1.0)
     expected = [0.75 * v / math.sqrt(2) * UNIT for v in (0.6, 0, 0.8, 0, 0, 0, 1)]
     np.testing.assert_allclose(book._collector.state().astype(float), expected, atol=2)
 
@@ -170,21 +172,24 @@ def test_long_sums_of_the_largest_events_are_exact():
 @pytest.mark.parametrize("sign", [1, -1])
 def test_sums_that_might_not_fit_are_refused_and_stay(sign):
     sums = EventSum(2, noise=Secure())
-    room = LARGEST - 2 * UNIT
+    room = LARGEST - 1 - 2 * UNIT
     sums.restore(np.array([sign * room, 0], dtype=object))
     for _ in range(2):
         sums.add([float(sign), 0.0], 1.0)
-    assert sums.state().tolist() == [sign * LARGEST, 0]
+    assert sums.state().tolist() == [sign * (LARGEST - 1), 0]
     for reward in (0.0, 1.0):  # whatever the reward is, for that is private
-        with pytest.raises(InputError, match=r"^Expected a sum of at most 2\^42 events: more may not fit exact noise\.$"):
+        with pytest.raises(
+            InputError, match=r"^Expected a sum of fewer than 2\^42 events: more may not fit exact noise\.$"
+        ):
             sums.add([0.0, 0.0], reward)
-        with pytest.raises(InputError, match=r"^Expected a sum of at most"):
+        with pytest.raises(InputError, match=r"^Expected a sum of fewer"):
             sums.add_many(np.zeros((2, 2)), np.array([reward, 0.0]))
-    assert sums.state().tolist() == [sign * LARGEST, 0]
-    for beyond in (LARGEST + 1, 2**70):
-        with pytest.raises(InputError, match=r"^Expected state=-?\d+ .= -?\d+.$"):
+    assert sums.state().tolist() == [sign * (LARGEST - 1), 0]
+    said = r"^Expected state to be whole numbers below 2\^62 in size; it is private and not repeated here\.$"
+    for beyond in (LARGEST, LARGEST + 1, 2**70):
+        with pytest.raises(InputError, match=said):
             sums.restore(np.array([sign * beyond, 0], dtype=object))
-    assert sums.state().tolist() == [sign * LARGEST, 0]
+    assert sums.state().tolist() == [sign * (LARGEST - 1), 0]
 
 
 @pytest.mark.parametrize(
@@ -204,8 +209,41 @@ def test_what_is_no_event_is_refused_by_every_door(features, reward, message):
         sums.enter(np.array(features), reward)
     with pytest.raises(InputError, match=message):
         sums.enter_rows(np.array([[0.5, 0.0], features, [0.5, 0.0]]), np.array([1.0, reward, 1.0]))
+    with pytest.raises(InputError, match=message):
+        sums.enter_rows(np.array([[3.0, 0.0], features]), np.array([1.0, reward]))
     assert sums.values().tolist() == [UNIT // 2, 0]
     assert sums.clipped == 0
+
+
+def test_a_sum_that_was_taken_has_room_again():
+    sums = WholeSum(2, 0)
+    sums.restore(np.array([LARGEST - 1, 0], dtype=object))
+    with pytest.raises(InputError, match="more may not fit"):
+        sums.enter(np.array([0.5, 0.0]), 1.0)
+    assert sums.take().tolist() == [LARGEST - 1, 0]
+    sums.enter(np.array([0.5, 0.0]), 1.0)
+    assert sums.values().tolist() == [UNIT // 2, 0]
+
+
+def test_what_exact_noise_refuses_no_sum_reaches():
+    """The largest numbers that a sum goes on from, and what they may become, are taken by the sampler."""
+    for number in (LARGEST - 1, LARGEST - UNIT, LARGEST - 1 - UNIT):
+        sums = WholeSum(1, 0)
+        sums.restore(np.array([number], dtype=object))
+        with contextlib.suppress(InputError):
+            sums.enter(np.ones(1), 1.0)
+        wanted = LARGEST - 1 if number == LARGEST - 1 - UNIT else number
+        assert whole_numbers("sum", sums.values(), (1,)).tolist() == [wanted]
+
+
+@pytest.mark.parametrize("state", [[0.5, 3], [True, 3], [12345678, "x"], [LARGEST, 12345678]])
+def test_a_state_that_is_refused_is_not_repeated(state):
+    sums = WholeSum(2, 0)
+    with pytest.raises(InputError) as refused:
+        sums.restore(np.array(state, dtype=object))
+    assert "12345678" not in str(refused.value)
+    assert str(LARGEST) not in str(refused.value)
+    assert sums.values().tolist() == [0, 0]
 
 
 def test_features_that_overflow_where_the_noise_is_round_are_refused():

@@ -47,6 +47,13 @@ CLIPPING, RIVALS = (
 
 LINES, IN_LINES = "policies/core/lanes.py", ("tests/policies/test_lanes.py",)
 STOCK = "policies/core/stock.py"
+INTERRUPTED = ("tests/policies/test_interrupted.py",)
+MOMENTS = (("tests/policies/test_public_moments.py", "planned_at or at_once or close_nothing"),)
+ENTERED_DECIDE = (
+    "            self._expect_idle()\n            self._busy = True\n            try:\n"
+    "                if self._arms is not None:\n                    self._expect_arms(offered)\n"
+)
+FITS = (("tests/mechanisms/test_ledger.py", "might_not_fit"),)
 
 MUTATIONS = [
     # --- people, by rivals of the ledger --------------------------------------------------------------------------------
@@ -229,7 +236,7 @@ MUTATIONS = [
     ),
     Mutation(
         WHOLE,
-        "    if s.reached > LARGEST - _MOST:\n        return _FULL\n",
+        "    if s.reached >= LARGEST - _MOST:\n        return _FULL\n",
         "",
         "sums that may wrap",
         ENTERING,
@@ -464,8 +471,8 @@ MUTATIONS = [
     ),
     Mutation(
         POLICY,
-        "self._missing if reward is None else self._engine.arrived(value)",
-        "self._engine.arrived(value)",
+        "                entry.reward = self._missing if reward is None else self._engine.arrived(value)",
+        "                entry.reward = self._engine.arrived(value)",
         "a stand-in taken for a client's bit",
         LOCAL,
     ),
@@ -575,20 +582,21 @@ MUTATIONS = [
     # --- a policy in use ------------------------------------------------------------------------------------------------
     Mutation(
         POLICY,
-        "            entry.reward = self._missing if reward is None else self._engine.arrived(value)\n",
-        "            entry.reward = self._engine.arrived(value)\n            self._count_until(number + 1)\n",
+        "                entry.reward = self._missing if reward is None else self._engine.arrived(value)\n",
+        "                entry.reward = self._engine.arrived(value)\n                self._count_until(number + 1)\n",
         "a round counted because its reward came",
     ),
     Mutation(
         POLICY,
-        "            self._count_until(self.decided - self.reward_window)\n            found = self._engine.propensities(",
-        "            found = self._engine.propensities(",
+        "                self._count_until(self.decided - self.reward_window)\n"
+        "                found = self._engine.propensities(",
+        "                found = self._engine.propensities(",
         "propensities of another moment than the next decision's",
     ),
     Mutation(
         POLICY,
-        "            if entry.reward is not None:\n                text = (\n",
-        "            if entry is None:\n                text = (\n",
+        "                if entry.reward is not None:\n                    text =",
+        "                if entry is None:\n                    text =",
         "a reward that can be told twice",
     ),
     Mutation(
@@ -605,10 +613,8 @@ MUTATIONS = [
     ),
     Mutation(
         POLICY,
-        "        with self._lock:\n            if self._arms is not None:\n"
-        "                self._expect_arms(offered)\n            number =",
-        "        if True:\n            if self._arms is not None:\n"
-        "                self._expect_arms(offered)\n            number =",
+        "        with self._lock:\n" + ENTERED_DECIDE,
+        "        if True:\n" + ENTERED_DECIDE,
         "no lock around decide",
         (("tests/conformance/test_exact_sources.py", "thread"),),
     ),
@@ -633,8 +639,8 @@ MUTATIONS = [
     ),
     Mutation(
         POLICY,
-        "            if entry.decision.origin.life != life:\n",
-        "            if False:\n",
+        "                if entry.decision.origin.life != life:\n",
+        "                if False:\n",
         "a lost decision's reward taken for the one made since",
         (("tests/policies/test_tokens.py", "lost"),),
     ),
@@ -647,8 +653,8 @@ MUTATIONS = [
     ),
     Mutation(
         "runtime/keeping.py",
-        "                self._count_until(self._begun)  #",
-        "                pass  #",
+        "            self._count_until(self._begun)  #",
+        "            pass  #",
         "a round saved half counted",
         (("tests/policies/test_counted_once.py", "saved_whole"),),
     ),
@@ -679,6 +685,82 @@ MUTATIONS = [
         "        if True:  #",
         "a round counted twice by the learner after an interruption",
         (("tests/policies/test_counted_once.py", "interrupted"),),
+    ),
+    # --- what interrupts ------------------------------------------------------------------------------------------------
+    Mutation(
+        POLICY,
+        ENTERED_DECIDE,
+        ENTERED_DECIDE.replace("            self._expect_idle()\n", ""),
+        "a reward entered twice, by a decision and by another that interrupts it",
+        INTERRUPTED,
+    ),
+    Mutation(
+        "runtime/keeping.py",
+        "            self._busy = True\n            try:\n                self._write(target)",
+        "            try:\n                self._write(target)",
+        "a file older than a release made while it was written",
+        INTERRUPTED,
+    ),
+    Mutation(
+        POLICY,
+        "pauses = self._unsure or number in self._pauses",
+        "pauses = number in self._pauses",
+        "a choice that was interrupted open for ever",
+        INTERRUPTED,
+    ),
+    Mutation(
+        POLICY,
+        "        self.version, self._next_end = version, end\n        self._log_releases(before)\n",
+        "        self.version = version\n        self._log_releases(before)\n        self._next_end = end\n",
+        "releases counted twice where a log fails",
+        INTERRUPTED,
+    ),
+    Mutation(
+        POLICY,
+        "pauses = self._unsure or number in self._pauses",
+        "pauses = self._unsure",
+        "a choice made before what is planned by its offers",
+        MOMENTS,
+    ),
+    Mutation(POLICY, "due != 1 or", "due < 1 or", "rounds that are due left uncounted", MOMENTS),
+    Mutation(
+        ENGINES,
+        "        if not self.learner.done.item(0) == self.book.round == number:",
+        "        if self.book.round != number:",
+        "a round counted twice by the learner where it chooses, too",
+        INTERRUPTED,
+    ),
+    Mutation(
+        BOOK,
+        "            check.expect(number < self._until, ",
+        "            check.expect(True, ",
+        "a round that closes a batch entered unseen",
+        ROUTED,
+    ),
+    Mutation(
+        CHANNELS,
+        "self.round >= self.plan.first and not self.due\n        return self._sums_now.sums_until",
+        "not self.due\n        return self._sums_now.sums_until",
+        "flips entered into sums that have not begun",
+        ROUTED,
+    ),
+    Mutation(
+        BOOK,
+        "self._not_entered(error, len(features))",
+        "self._not_entered(error, 1)",
+        "rounds counted that were refused together",
+        ("tests/mechanisms/test_books.py",),
+    ),
+    Mutation(OF_PEOPLE, "            self._reached += _MOST\n", "", "sums of people that may wrap", FITS),
+    Mutation(
+        OF_PEOPLE, "        self._reached = reached\n", "        self._reached = 0\n", "restored sums that may wrap", FITS
+    ),
+    Mutation(
+        WHOLE,
+        "if s.reached >= LARGEST - _MOST:",
+        "if s.reached > LARGEST - _MOST:",
+        "a sum of exactly what noise refuses",
+        ENTERING,
     ),
     # --- private contexts ------------------------------------------------------------------------------------------------
     Mutation(
@@ -1069,6 +1151,20 @@ MUTATIONS = [
         "        grown = builder.fadd(one, square)\n",
         "an event whose strength is forgotten",
         IN_LINES,
+    ),
+    Mutation(
+        STOCK,
+        "lost = 0.5000001 * step * (math.sqrt(d) if bold else 1.0)",
+        "lost = 0.5000001 * step",
+        "steps in several coordinates taken for one",
+        (("tests/policies/test_catalogues.py", "take_from"),),
+    ),
+    Mutation(
+        STOCK,
+        "constant = 4.0 * HALF_ULP * (d + 6.0) * longest + (",
+        "constant = (",
+        "squares of single precision taken for exact",
+        (("tests/policies/test_catalogues.py", "takes_from"),),
     ),
     Mutation(
         STOCK,

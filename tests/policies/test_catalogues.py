@@ -119,6 +119,33 @@ def test_what_theta_loses_where_it_is_a_difference_of_large_numbers_is_allowed_f
         assert found == scored_one_by_one(rows, root, w, np.zeros(D), TIE)
 
 
+@pytest.mark.parametrize("d", [20, 50])
+def test_what_whole_steps_take_from_a_bound_is_allowed_for(d):
+    """Where only the sum of all coordinates is uncertain, half a step in each of them adds up to sqrt(d) times as much."""
+    root = np.full((d, d), 1.0 / d) + 1e-9 * np.eye(d)
+    step = 0.5 / LEVELS
+    for places in range(int(0.85 / step / d**0.5), int(0.86 / step / d**0.5), 7):
+        rows = np.zeros((WIDE + 4, d))
+        rows[-1, :2] = 0.5, -0.5
+        rows[3] = (places + 0.45) * step  # found first, and then surpassed by a row that is rounded down everywhere
+        rows[WIDE - 1] = (places + 0.49) * step
+        args = root, np.zeros(d), 1.0, np.zeros(d)
+        assert by_bound(*args, rows) == by_bound(*args, stocked(rows, coarse=True)) == WIDE - 1
+
+
+def test_what_single_precision_takes_from_a_bound_is_allowed_for():
+    """Rows of which nearly all that is uncertain cancels: what is left of a square is less than its rounding."""
+    rng = np.random.default_rng(4)
+    for _ in range(60):
+        along = rng.normal(size=12)
+        along /= np.linalg.norm(along)
+        root = np.ascontiguousarray(np.outer(along, along) + 2e-4 * np.eye(12))
+        rows = unit(rng, WIDE + 5, 12)
+        rows = np.ascontiguousarray((rows - np.outer(rows @ along, along)) * rng.uniform(0.3, 0.9, size=(len(rows), 1)))
+        args = root, np.zeros(12), 1.0, np.zeros(12)
+        assert by_bound(*args, stocked(rows, coarse=True)) == by_bound(*args, rows)
+
+
 def test_what_cannot_be_scored_coarsely_is_scored_as_ever():
     rows = unit(np.random.default_rng(1))
     stock = stocked(rows, coarse=True)
@@ -224,6 +251,13 @@ def test_propensities_are_those_from_the_array_and_refused_among_too_many():
         stock.decide(catalogue)
     assert stock.decided == 1
     assert stock.decide(catalogue, propensity=False).propensity is None
+    before = stock.round
+    with pytest.raises(ap.InputError, match=r"Expected candidates=1200 <= 1000 with propensities"):
+        stock.propensities(catalogue)
+    with pytest.raises(ap.InputError, match=r"Expected draws=7 >= 8"):
+        stock.propensities(rows, draws=7)
+    assert stock.round == before
+    assert len(stock.propensities(rows).probability) == 1200
 
 
 def test_a_catalogue_is_its_own():

@@ -78,6 +78,39 @@ def test_folded_batches_leave_the_posterior_as_it_is(monkeypatch: pytest.MonkeyP
     assert covariance < tolerance[1]
 
 
+def folded(columns: Any, sizes: Any) -> tuple[int, Any, Any]:
+    """What is free after batches of these columns (from now on) and sizes were folded; sums of f f' and f e' before: 1."""
+    steps, count = columns.shape
+    influence = np.zeros((count - 1 + steps, count - 1 + steps))
+    influence[count - 1 :, :count] = columns
+    sizes = np.concatenate([sizes, np.zeros(steps - 1)])
+    designs, crosses = np.ones((count, 1)), np.ones((count, 1, 1))
+    out = folding.fold(count - 1, np.arange(count), sizes, influence, influence.copy(), designs, crosses)
+    return int(out), designs[:, 0], crosses[:, 0, 0]
+
+
+def test_no_batch_is_folded_into_another_with_a_negative_weight() -> None:
+    """Sums of f f' stay positive semidefinite; those of f e' may be taken off, as least squares say."""
+    rng, negative = np.random.default_rng(2), 0
+    for _ in range(200):
+        columns = rng.normal(size=(8, 4))
+        columns[:, 3] = np.sqrt(np.maximum(columns[:, 0] ** 2 - 0.5 * columns[:, 1] ** 2, 0.01))
+        out, designs, crosses = folded(columns, np.ones(4))
+        kept = np.arange(4) != out
+        assert designs[out] == crosses[out] == 0
+        assert designs[kept].min() >= 1
+        negative += crosses[kept].min() < 1
+    assert negative > 100
+
+
+def test_of_batches_that_are_unlike_the_one_that_says_least_is_folded() -> None:
+    """What is lost is a share of all that is read, so that a batch of next to nothing may go whatever its column is."""
+    columns = np.array([[1.0, 0.1, 0.5], [0.1, 1.0, 0.5], [0.1, 0.1, 0.3], [0.4, 0.1, 0.3]])
+    assert folded(columns, np.array([1e-6, 1.0, 1.0]))[0] == 0
+    assert folded(columns, np.array([1.0, 1e-6, 1.0]))[0] == 1
+    assert folded(columns, np.array([1.0, 1.0, 1.0]))[0] == 2
+
+
 @pytest.mark.parametrize(("count", "tolerance"), [(3, 0.2), (4, 0.1)])
 def test_with_less_room_it_is_rougher_and_goes_on(monkeypatch: pytest.MonkeyPatch, count: int, tolerance: float) -> None:
     whole, folded = played(monkeypatch, 6, 2000, room=2**30), played(monkeypatch, count, 2000)

@@ -167,3 +167,47 @@ def test_a_policy_that_samples_for_privacy_tells_no_probabilities():
         policy.propensities(np.eye(3))
     assert policy.decided == 0
     assert dataclasses.is_dataclass(settings)
+
+
+@pytest.mark.parametrize("channel", ["flip", "gaussian"])
+def test_what_is_planned_at_a_decision_is_planned_before_it_chooses(channel):
+    """It is the decision of a twin that was told to count first."""
+    candidates = np.random.default_rng(6).standard_normal((60, 8, 3)) / 4
+    for seed in range(6):
+        options = {"dimension": 3, "rounds": 60, "channel": channel, "epsilon": 4.0}
+        policy, twin = (Policy(policies.settings("noise-aware-ts", options), seed=seed) for _ in range(2))
+        planned = policy.settings.planned
+        assert planned is not None
+        for number, offered in enumerate(candidates[: planned + 5]):
+            twin.advance()
+            one, other = policy.decide(offered), twin.decide(offered)
+            assert (one.action, one.version) == (other.action, other.version), (seed, number)
+            for told, decision in ((policy, one), (twin, other)):
+                told.learn(decision, float(number % 2))
+        assert policy.settings.planned != planned
+        assert policy.settings == twin.settings
+
+
+@pytest.mark.parametrize("seed", [0, None], ids=["simulated", "exact"])
+def test_several_decisions_made_at_once_are_counted_at_once(seed):
+    settings = policies.settings("adaprivate-ts", {"dimension": 3, "rounds": 60, "batch_size": 10})
+    policy = Policy(settings, seed=seed, source=Secure() if seed is None else None)
+    many = policy.decide_many(np.tile(np.eye(3), (3, 1, 1)))
+    policy.decide(np.eye(3))
+    assert (policy.round, policy.decided) == (3, 4)
+    for decision in many:
+        with pytest.raises(check.InputError, match="to be open") as refused:
+            policy.learn(decision, 1.0)
+        assert refused.value.reason == "late"
+
+
+def test_whoever_goes_on_knows_which_rounds_close_nothing():
+    """After planning on and from a file: what counts and chooses in one step ends where the batch does."""
+    options = {"dimension": 3, "rounds": 60, "channel": "gaussian"}
+    policy = Policy(policies.settings("noise-aware-ts", options), source=Secure())
+    for _ in range(62):
+        policy.learn(policy.decide(np.eye(3)), 1.0)
+    assert (policy.round, policy.settings.rounds) == (61, 120)  # planned on after round 60
+    assert policy._engine.fused_until == policy.book.sums_until > policy.round
+    loaded = Policy.from_bytes(policy.to_bytes())
+    assert loaded._engine.fused_until == loaded.book.sums_until > loaded.round

@@ -145,6 +145,43 @@ def test_what_is_refused_is_refused_at_once_and_leaves_it_waiting():
     assert policy.settings.dimension == 3
 
 
+CATALOGUE = ap.Catalogue(np.random.default_rng(2).normal(size=(1200, 3)) / 4)
+REFUSED = {
+    "no user": lambda p: p.decide(np.eye(3)),
+    "no users": lambda p: p.decide_many(np.eye(3)[None]),
+    "too few users": lambda p: p.decide_many(np.ones((2, 1, 3)), users=["a"]),
+    "no user of an item": lambda p: p.decide(CATALOGUE),
+    "no users of items": lambda p: p.decide_many(CATALOGUE, among=[None]),
+    "an empty user": lambda p: p.observe([0.1, 0.2, 0.3], 1.0, user=""),
+    "among rows": lambda p: p.decide(np.eye(3), among=[0], user="a"),
+    "among no item": lambda p: p.decide(CATALOGUE, among=[1200], user="a"),
+    "among none each": lambda p: p.decide_many(CATALOGUE, among=[0], users=["a"]),
+    "among no items": lambda p: p.decide_many(CATALOGUE, among=[[0], [-1]], users=["a", "b"]),
+    "odds of many": lambda p: p.decide(CATALOGUE, user="a", propensity=True),
+    "odds of many, asked": lambda p: p.propensities(CATALOGUE),
+    "few draws": lambda p: p.propensities(np.eye(3), draws=1),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_first_call_that_is_refused_fixes_no_dimension(what):
+    policy = ap.policy("noise-aware-ucb", rounds=100, unit="user", source=ap.mechanisms.Secure())
+    with pytest.raises(check.InputError):
+        REFUSED[what](policy)
+    assert "not known" in repr(policy)
+    policy.decide(np.eye(2), user="a")
+    assert policy.settings.dimension == 2
+
+
+def test_others_decisions_are_refused_before_the_dimension_is_taken_from_them():
+    policy = ap.policy("noise-aware-ucb", rounds=100, seed=0, reward_window=2)
+    with pytest.raises(check.InputError, match="to observe others"):
+        policy.observe([0.1, 0.2], 1.0)
+    with pytest.raises(check.InputError, match="user"):
+        policy.decide(np.eye(3), user="a")
+    assert "not known" in repr(policy)
+
+
 def test_a_catalogue_or_a_prior_tells_the_dimension():
     assert ap.NoiseAware(rounds=50, seed=0, catalogue=((0.6, 0.0), (0.0, 0.6), (0.5, 0.5))).settings.dimension == 2
     assert ap.AdaPrivateTS(rounds=400, seed=0, theta_0=(0.1, 0.2, 0.3)).settings.dimension == 3

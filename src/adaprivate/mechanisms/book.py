@@ -57,6 +57,8 @@ class Book(ABC):
     """The next round to be counted."""
     batch: int = 0
     """The next batch to be released."""
+    _until: int = 0
+    """What :attr:`sums_until` was when it was asked for last, and 0 since anything else was counted."""
 
     def arrived(self, reward: float) -> float:
         """What may wait for its round to be counted in place of this reward."""
@@ -67,6 +69,7 @@ class Book(ABC):
         check.expect(event.round == self.round, "event.round", event.round, f"== {self.round}, the next one")
         check.expect(not self.due, "batch", self.batch, "to be closed before the next round is counted")
         self._inspect(event)
+        self._until = 0
         self.round += 1  # first: an interruption may lose the event, but never have it counted twice
         try:
             self._enter(event)
@@ -84,8 +87,12 @@ class Book(ABC):
         """The round that closes the open batch, where all up to it enter exact sums whatever they are; else 0."""
         return 0
 
-    def add_next(self, features: Floats, reward: float) -> None:
+    def add_next(self, number: int, features: Floats, reward: float) -> None:
         """Count the next round as :meth:`add` does; before the round ``sums_until``, and of nobody who is told apart."""
+        if not number == self.round < self._until:
+            check.expect(number == self.round, "number", number, f"== {self.round}, the next round")
+            self._until = self.sums_until
+            check.expect(number < self._until, "number", number, f"< {self._until}, the round that closes the batch")
         self.round += 1  # first: an interruption may lose the event, but never have it counted twice
         try:
             self._enter_next(features, reward)
@@ -113,6 +120,7 @@ class Book(ABC):
     def add_many(self, features: Floats, rewards: Floats) -> None:
         """Count the next rounds, those of one batch of sums, as one by one; where :meth:`takes_many` says so."""
         check.expect(self.takes_many(len(features)), "len(features)", len(features), "to be rounds of one batch of sums")
+        self._until = 0
         self.round += len(features)  # first: an interruption may lose events, but never have them counted twice
         try:
             self._enter_many(features, rewards)

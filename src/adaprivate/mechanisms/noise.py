@@ -134,7 +134,10 @@ def whole_numbers(name: str, value: object, shape: tuple[int, ...]) -> Array:
     )
     integers = np.array([int(v) for v in array.ravel()], dtype=object).reshape(shape)
     for index, entry in enumerate(integers.ravel()):
-        check.expect(abs(entry) < LARGEST, f"{name}[{index}]", entry, f"to be smaller than {LARGEST} in size")
+        if not abs(entry) < LARGEST:
+            raise check.InputError(
+                f"Expected {name}[{index}] to be below 2^62 in size; it is private and not repeated here."
+            )
     return integers
 
 

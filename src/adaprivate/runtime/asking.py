@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from numbers import Integral
-from typing import Any
+from typing import Any, NoReturn
 from uuid import UUID
 
 import numpy as np
@@ -13,6 +13,8 @@ from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.mechanisms.plan import SamplingPlan
 
+FARTHEST = 1e300 * (1 - 2**-30)
+"""Squared norms up to this are within 1e300 in whatever order they are added up."""
 LARGEST = 2**256
 """Whole numbers that stand for people are smaller."""
 
@@ -33,9 +35,14 @@ def offered_of(candidates: object, axes: int, dimension: int) -> Floats:
 def expect_finite(offered: Floats, candidates: object) -> None:
     """Raise, naming the entry, if a candidate's norm is not a finite number."""
     with np.errstate(over="ignore"):
-        if not ((offered * offered).sum(axis=-1) <= 1e300).all():
-            check.floats("candidates", candidates, offered.shape)
-            raise check.InputError("Expected candidates to have norms <= 1e150.")
+        if not ((offered * offered).sum(axis=-1) <= FARTHEST).all():
+            refuse_infinite(offered, candidates)
+
+
+def refuse_infinite(offered: Floats, candidates: object) -> NoReturn:
+    """Say which entry makes a candidate's norm no finite number."""
+    check.floats("candidates", candidates, offered.shape)
+    raise check.InputError("Expected candidates to have norms <= 1e150.")
 
 
 def expect_arms(offered: Floats, arms: Floats) -> None:
@@ -48,6 +55,11 @@ def expect_public_choice(settings: Any) -> None:
     """Raise where a choice is itself the noise: its probabilities would tell the rewards."""
     released = not isinstance(settings.plan, SamplingPlan)
     check.expect(released, "policy", settings.name, "to choose by what it released, for its probabilities to be public")
+
+
+def expect_observes(reward_window: int) -> None:
+    """Raise where the decisions of others cannot be taken in."""
+    check.expect(reward_window == 0, "reward_window", reward_window, "== 0 to observe others' decisions")
 
 
 def needs_user(settings: Any) -> bool:

@@ -31,8 +31,8 @@ class Catalogue:
     ``features`` (items, dimension) are copied, checked and clipped to norm 1 here and not in every decision; what happens
     to the array afterwards changes nothing. ``ids``: a name for each item, all different, as ``decision.item`` gives it;
     ``decision.action`` is always an item's place in the catalogue, from 0 on. From 256 items on a coarse copy is kept, a
-    quarter as large; choices are the same as without, and as from the array itself. Any number of policies and threads
-    may share a catalogue. It is no part of a saved policy.
+    quarter as large; choices are the same as without, and as from the array itself, but for rounding where upper bounds lie
+    at the edge of a tie. Any number of policies and threads may share a catalogue. It is no part of a saved policy.
     """
 
     __slots__ = ("_stock", "clipped", "ids")
@@ -43,7 +43,7 @@ class Catalogue:
         longer = _clipped(table)
         if longer < 0:
             with np.errstate(over="ignore"):
-                row = int(np.argmin((table * table).sum(axis=1) <= 1e300))
+                row = int(np.argmax((table * table).sum(axis=1)))
             raise check.InputError(f"Expected features[{row}] to have a norm <= 1e150.")
         self.clipped: int
         """How many items were longer than 1 and were clipped."""

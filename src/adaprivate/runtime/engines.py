@@ -41,6 +41,9 @@ class Engine(ABC):
     def __init__(self) -> None:
         self._action = np.zeros(1, dtype=np.int64)
         self._choose_from: Callable[..., int] | None = None
+        self._looked_at: Any = None
+        self._open: Any = None
+        """Where the state looked at last counts open decisions, if it does."""
 
     @property
     @abstractmethod
@@ -89,10 +92,15 @@ class Engine(ABC):
         """The probability of each of ``candidates`` (n, K, d)."""
         return choice_probabilities(self.state, candidates, draws=draws)
 
-    def unmake(self) -> None:
-        """The last choice is no decision: forget that it is open."""
-        if "open" in (self.known.scalars.dtype.names or ()):
-            self.known.scalars["open"] -= 1
+    def opened(self, count: int) -> None:
+        """So many decisions are open, whatever was chosen and then not made."""
+        state = self.state
+        if state is not self._looked_at:
+            scalars: Any = getattr(self.known, "scalars", None)
+            counts = scalars is not None and "open" in (scalars.dtype.names or ())
+            self._looked_at, self._open = state, scalars["open"] if counts else None
+        if self._open is not None:
+            self._open[0] = count
 
     @property
     @abstractmethod
@@ -132,7 +140,7 @@ class SimulatedEngine(Engine):
         super().__init__()
         self.settings, self.plan, self.seed, self.rng = settings, settings.plan, seed, rng
         self._state = self._started(settings)
-        self._count_releases()
+        self._releases = self._releases_in(self.plan, self._state)
         self._use = InUse(self._state, rng)
 
     def _started(self, settings: Any) -> Any:
@@ -157,10 +165,10 @@ class SimulatedEngine(Engine):
         clipped: int = self._use.now(self._state, self.rng).run(choose_many, candidates, actions)
         return clipped
 
-    def _count_releases(self) -> None:
-        """Find where a routed learner counts releases: reading a field of a record by name takes longer than a round."""
-        if self.plan is not None and self.plan.routed:
-            self._releases = self._state.learner.scalars["releases"]
+    @staticmethod
+    def _releases_in(plan: Any, state: Any) -> Any:
+        """Where a routed learner counts releases: reading a field of a record by name takes longer than a round."""
+        return state.learner.scalars["releases"] if plan is not None and plan.routed else None
 
     @property
     def people(self) -> dict[str, int] | None:
@@ -174,8 +182,9 @@ class SimulatedEngine(Engine):
     def extend(self) -> None:
         longer = self.settings.extended(self._state.learner)
         state = longer.carried(self._started(longer), self._state)
-        self.settings, self.plan, self._state = longer, longer.plan, state
-        self._count_releases()
+        plan = longer.plan
+        releases = self._releases_in(plan, state)  # first: nothing comes between the steps below
+        self.settings, self.plan, self._state, self._releases = longer, plan, state, releases
 
     def parts(self) -> dict[str, Any]:
         routed = {"plan": _stored(self.plan.to_bytes())} if isinstance(self.plan, ChannelPlan) else {}
@@ -186,7 +195,7 @@ class SimulatedEngine(Engine):
             self.settings = self.settings.under(plan_from_bytes(stored["plan"].tobytes()))
             self.plan, self._state = self.settings.plan, self._started(self.settings)
         self._state = packing.fitted(self._state, stored["state"])
-        self._count_releases()
+        self._releases = self._releases_in(self.plan, self._state)
         self.rng = packing.fitted(self.rng, stored["rng"])
 
     def warm_up(self, candidates: Floats) -> None:
@@ -254,11 +263,7 @@ class ExactEngine(Engine):
             return self.choose(candidates)
         action, clipped = self.learner.counted_and_choose(features, candidates)
         if clipped >= 0:
-            try:
-                self.book.add_next(features, reward)
-            except BaseException:  # no decision comes of that choice
-                self.unmake()
-                raise
+            self.book.add_next(number, features, reward)
         return action, clipped
 
     def count_many(self, number: int, features: Floats, rewards: Floats) -> bool:
@@ -285,8 +290,8 @@ class ExactEngine(Engine):
                 if self._published is not None:
                     self._published(release)
                 self.learner.read(release)
-            self.book, self._closed = after, None
-            self.fused_until = after.sums_until
+            until = after.sums_until  # first: nothing comes between the steps below
+            self.book, self._closed, self.fused_until = after, None, until
 
     def choose_many(self, candidates: Floats, actions: Any) -> int:
         if not isinstance(self.book, ArmBook):
@@ -307,8 +312,8 @@ class ExactEngine(Engine):
         longer = self.settings.extended(self.learner.state)
         book = self.book.extended(longer.plan)
         state = longer.carried(longer.learner(), self.learner.state)
-        self.settings, self.plan, self.book, self.learner.state = longer, longer.plan, book, state
-        self.fused_until = book.sums_until
+        plan, until = longer.plan, book.sums_until  # first: nothing comes between the steps below
+        self.settings, self.plan, self.book, self.learner.state, self.fused_until = longer, plan, book, state, until
 
     def parts(self) -> dict[str, Any]:
         stored = {"plan": self.plan.to_bytes(), "learner": self.learner.to_bytes(), "book": self.book.to_bytes()}

@@ -42,19 +42,24 @@ class Kept(ABC):
         """How many rounds were counted or, by exact noise, begun to be."""
 
     def _expect_idle(self) -> None:
-        """Raise in a signal handler that interrupts this very thread while it counts: the lock lets it in."""
+        """Raise in what interrupts this very thread in the middle of a call, as a signal's handler: the lock lets it in."""
         if self._busy:
-            raise check.InputError(
-                "Expected a policy not to be used or saved by what interrupts it while it counts a round."
-            )
+            raise check.InputError("Expected a policy not to be used or saved by what interrupts a call of it.")
 
     def to_bytes(self, saved: str = "") -> bytes:
         """Everything, the open decisions too: PRIVATE. With exact noise, go on from one copy only."""
         with self._lock:
             self._expect_idle()
-            if self.source is not None:
-                self._count_until(self._begun)  # a round that an interruption left half counted
-            return packed(self, saved)
+            self._busy = True
+            try:
+                return self._packed(saved)
+            finally:
+                self._busy = False
+
+    def _packed(self, saved: str) -> bytes:
+        if self.source is not None:
+            self._count_until(self._begun)  # a round that an interruption left half counted
+        return packed(self, saved)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -69,21 +74,29 @@ class Kept(ABC):
         """
         target = Path(path).resolve()
         with self._lock:
-            lease, older = Lease(target, secrets.token_hex(8)), self._lease
-
-            def hand_over() -> None:
-                """Now nobody goes on from the older file, nor this policy without the new lease."""
-                self._claim()
-                self._lease = lease if self.source is not None else None
-
+            self._expect_idle()
+            self._busy = True
             try:
-                write_private(target, self.to_bytes(lease.saved), hand_over)
-            except BaseException:
-                if not lease.stands():  # the older file is still the last one
-                    self._lease = older
-                raise
-            if older is not None and older.path == target:
-                older.drop()
+                self._write(target)
+            finally:
+                self._busy = False
+
+    def _write(self, target: Path) -> None:
+        lease, older = Lease(target, secrets.token_hex(8)), self._lease
+
+        def hand_over() -> None:
+            """Now nobody goes on from the older file, nor this policy without the new lease."""
+            self._claim()
+            self._lease = lease if self.source is not None else None
+
+        try:
+            write_private(target, self._packed(lease.saved), hand_over)
+        except BaseException:
+            if not lease.stands():  # the older file is still the last one
+                self._lease = older
+            raise
+        if older is not None and older.path == target:
+            older.drop()
 
     def _claim(self) -> None:
         """Before noise is drawn: nobody else may go on from the file that was saved last."""

@@ -23,10 +23,12 @@ from adaprivate.purposes import Purpose
 from adaprivate.runtime.asking import (
     expect_arms,
     expect_finite,
+    expect_observes,
     expect_public_choice,
     needs_user,
     offered_of,
     person_of,
+    refuse_infinite,
     users_of,
 )
 from adaprivate.runtime.catalogue import Catalogue, catalogue_of, expect_few, rows_in, sets_of
@@ -95,10 +97,14 @@ class Policy(Kept, Shown):
         """How many rounds have been counted."""
         self.version = 0
         """How many batches have been released."""
+        self._next_end: int | None = None
         self._open: dict[int, Open] = {}
         """The decisions not yet counted, by their rounds, oldest first."""
         self._process = os.getpid()
         self._busy = False
+        """Whether a call that changes this is under way: what interrupts it is refused."""
+        self._unsure = True
+        """Whether the engine may take what was chosen for an open decision that was never made."""
         self._lease: Lease | None = None
         """That of the file last saved or loaded, for exact noise."""
         own = secrets.randbits(128) if seed is None else check.whole("seed", seed, at_least=0)
@@ -194,22 +200,32 @@ class Policy(Kept, Shown):
         if asked:
             expect_public_choice(self.settings)
         with self._lock:
-            if self._arms is not None:
-                self._expect_arms(offered)
-            number = self.round
-            due = self.decided - self.reward_window - number
-            if asked or due != 1 or number >= self._engine.fused_until or number in self._pauses:
-                expect_finite(offered, candidates)
-                self._count_until(self.decided - self.reward_window)
-                odds = self._probabilities(offered[None])[0] if asked else None
-                action, clipped = self._engine.choose(offered)
-            else:  # the usual case: count the last round and choose, in as few steps as can be
-                odds = None
-                action, clipped = self._count_and_choose(offered)
-            if clipped < 0:
-                expect_finite(offered, candidates)
-            self._note_clipped(clipped, len(offered))
-            return self._made(action, offered[action], None if odds is None else float(odds[action]), person)
+            self._expect_idle()
+            self._busy = True
+            try:
+                if self._arms is not None:
+                    self._expect_arms(offered)
+                number = self.round
+                due = self.decided - self.reward_window - number
+                pauses = self._unsure or number in self._pauses
+                if asked or due != 1 or number >= self._engine.fused_until or pauses:
+                    expect_finite(offered, candidates)
+                    self._count_until(self.decided - self.reward_window)
+                    odds = self._probabilities(offered[None])[0] if asked else None
+                    self._unsure = True
+                    action, clipped = self._engine.choose(offered)
+                else:  # the usual case: count the last round and choose, in as few steps as can be
+                    odds = None
+                    self._unsure = True
+                    action, clipped = self._count_and_choose(offered)
+                if clipped < 0:
+                    refuse_infinite(offered, candidates)
+                decision = self._made(action, offered[action], None if odds is None else float(odds[action]), person)
+                self._unsure = False
+                self._note_clipped(clipped, len(offered))
+                return decision
+            finally:
+                self._busy = False
 
     def decide_many(
         self,
@@ -238,17 +254,28 @@ class Policy(Kept, Shown):
         if asked:
             expect_public_choice(self.settings)
         with self._lock:
-            if self._arms is not None:
-                self._expect_arms(offered[0])
-            expect_finite(offered, candidates)
-            self._count_until(self.decided - self.reward_window)
-            odds = self._probabilities(offered) if asked else None
-            actions = np.zeros(len(offered), dtype=np.int64)
-            self._note_clipped(self._engine.choose_many(offered, actions), len(offered) * offered.shape[1])
-            return [
-                self._made(action, offered[n, action], None if odds is None else float(odds[n, action]), people[n])
-                for n, action in enumerate(actions.tolist())
-            ]
+            self._expect_idle()
+            self._busy = True
+            try:
+                if self._arms is not None:
+                    self._expect_arms(offered[0])
+                expect_finite(offered, candidates)
+                self._count_until(self.decided - self.reward_window)
+                odds = self._probabilities(offered) if asked else None
+                actions = np.zeros(len(offered), dtype=np.int64)
+                self._unsure = True
+                clipped = self._engine.choose_many(offered, actions)
+                if clipped < 0:
+                    refuse_infinite(offered, candidates)
+                decisions = [
+                    self._made(action, offered[n, action], None if odds is None else float(odds[n, action]), people[n])
+                    for n, action in enumerate(actions.tolist())
+                ]
+                self._unsure = False
+                self._note_clipped(clipped, len(offered) * offered.shape[1])
+                return decisions
+            finally:
+                self._busy = False
 
     def _decide_from(
         self, catalogue: Catalogue, among: Sequence[object], users: Sequence[object], propensity: bool | None
@@ -262,16 +289,23 @@ class Policy(Kept, Shown):
             expect_public_choice(self.settings)
             expect_few(stocks)
         with self._lock:
-            self._count_until(self.decided - self.reward_window)
-            decisions = []
-            for stock, person in zip(stocks, people, strict=True):
-                odds = self._engine.propensities(rows_in(stock)[None], 512).probability[0] if asked else None
-                chosen = self._engine.choose_from(stock)
-                place = int(stock.places[chosen]) if len(stock.places) else chosen
-                likely = None if odds is None else float(odds[chosen])
-                item = None if catalogue.ids is None else catalogue.ids[place]
-                decisions.append(self._made(place, stock.table[place].copy(), likely, person, item))
-            return decisions
+            self._expect_idle()
+            self._busy = True
+            try:
+                self._count_until(self.decided - self.reward_window)
+                decisions = []
+                self._unsure = True
+                for stock, person in zip(stocks, people, strict=True):
+                    odds = self._engine.propensities(rows_in(stock)[None], 512).probability[0] if asked else None
+                    chosen = self._engine.choose_from(stock)
+                    place = int(stock.places[chosen]) if len(stock.places) else chosen
+                    likely = None if odds is None else float(odds[chosen])
+                    item = None if catalogue.ids is None else catalogue.ids[place]
+                    decisions.append(self._made(place, stock.table[place].copy(), likely, person, item))
+                self._unsure = False
+                return decisions
+            finally:
+                self._busy = False
 
     def consider(self, candidates: object) -> int:
         """What would be chosen now; no decision is made. Rounds that are due are counted and random numbers used up.
@@ -282,11 +316,20 @@ class Policy(Kept, Shown):
             check.expect(False, "policy", self.settings.name, "not to be one on fixed arms: its draws are paid for")
         offered = offered_of(candidates, 2, self._dimension)
         with self._lock:
-            expect_finite(offered, candidates)
-            self._count_until(self.decided - self.reward_window)
-            action = self._engine.choose(offered)[0]
-            self._engine.unmake()
-            return action
+            self._expect_idle()
+            self._busy = True
+            try:
+                expect_finite(offered, candidates)
+                self._count_until(self.decided - self.reward_window)
+                self._unsure = True
+                action, clipped = self._engine.choose(offered)
+                if clipped < 0:
+                    refuse_infinite(offered, candidates)
+                self._engine.opened(self.decided - self.round)
+                self._unsure = False
+                return action
+            finally:
+                self._busy = False
 
     def propensities(self, candidates: object, *, draws: int = 512) -> Propensities:
         """The probability with which the next decision would choose each row of ``candidates``, and its standard error.
@@ -294,12 +337,20 @@ class Policy(Kept, Shown):
         Like a decision it counts the rounds that are due first: rewards that come later for those are refused.
         """
         expect_public_choice(self.settings)
+        check.whole("draws", draws, at_least=8)
+        if isinstance(candidates, Catalogue):
+            expect_few([candidates._offer(None, self._dimension)])
         offered = offered_of(candidates, 2, self._dimension)
         with self._lock:
-            expect_finite(offered, candidates)
-            self._count_until(self.decided - self.reward_window)
-            found = self._engine.propensities(within_reach(offered[None]), check.whole("draws", draws, at_least=8))
-            return Propensities(found.probability[0], found.error[0])
+            self._expect_idle()
+            self._busy = True
+            try:
+                expect_finite(offered, candidates)
+                self._count_until(self.decided - self.reward_window)
+                found = self._engine.propensities(within_reach(offered[None]), draws)
+                return Propensities(found.probability[0], found.error[0])
+            finally:
+                self._busy = False
 
     def _probabilities(self, offered: Floats) -> Floats:
         return self._engine.propensities(within_reach(offered), 512).probability
@@ -331,29 +382,38 @@ class Policy(Kept, Shown):
         after all is refused as repeated. Nothing is counted or released by telling it: that happens with the next decision,
         or by :meth:`advance`.
         """
-        if reward is None:
-            value = self._missing
-        elif self.reward_range != UNIT_RANGE:
-            value = check.scaled_reward(reward, self.reward_range)
+        if type(reward) is float and 0.0 <= reward <= 1.0 and self.reward_range == UNIT_RANGE:
+            value = reward
         else:
-            value = reward if type(reward) is float and 0.0 <= reward <= 1.0 else check.reward(reward, OTHERWISE)
+            value = self._value(reward)
         life, number = life_and_round(decision, self._origin)
         with self._lock:
-            self._expect_alone()
-            entry = self._open.get(number)
-            if entry is None:
-                text = f"Expected decision.round={number} to be open: {self._which_are_open()}."
-                raise RewardRefusedError("late" if number < self.round else "lost", text)
-            if entry.decision.origin.life != life:
-                text = f"Expected decision.round={number} to be the one made since: its own was lost in a restart."
-                raise RewardRefusedError("lost", text)
-            if entry.reward is not None:
-                text = (
-                    f"Expected decision.round={number} to be learned once: a reward, or None where none comes, settles it."
-                )
-                raise RewardRefusedError("repeated", text)
-            # what stands in for a reward is public, and no client's bit: it is told like any other when it is counted
-            entry.reward = self._missing if reward is None else self._engine.arrived(value)
+            self._expect_idle()
+            self._busy = True
+            try:
+                self._expect_alone()
+                entry = self._open.get(number)
+                if entry is None:
+                    text = f"Expected decision.round={number} to be open: {self._which_are_open()}."
+                    raise RewardRefusedError("late" if number < self.round else "lost", text)
+                if entry.decision.origin.life != life:
+                    text = f"Expected decision.round={number} to be the one made since: its own was lost in a restart."
+                    raise RewardRefusedError("lost", text)
+                if entry.reward is not None:
+                    text = f"Expected decision.round={number} to be learned once: a reward, or None where none comes, "
+                    raise RewardRefusedError("repeated", text + "settles it.")
+                # what stands in for a reward is public, and no client's bit: it is told like any other when it is counted
+                entry.reward = self._missing if reward is None else self._engine.arrived(value)
+            finally:
+                self._busy = False
+
+    def _value(self, reward: float | bool | None) -> float:
+        """A reward on the scale from 0 to 1, or what stands for one that does not come."""
+        if reward is None:
+            return self._missing
+        if self.reward_range != UNIT_RANGE:
+            return check.scaled_reward(reward, self.reward_range)
+        return check.reward(reward, OTHERWISE)
 
     def _which_are_open(self) -> str:
         if not self._open:
@@ -368,56 +428,62 @@ class Policy(Kept, Shown):
         Call it for every such round, with ``None`` where no reward came: that a round took place is public.
         """
         check.expect(self._arms is None, "policy", self.settings.name, "not to be one on fixed arms: it chooses for itself")
-        check.expect(self.reward_window == 0, "reward_window", self.reward_window, "== 0 to observe others' decisions")
+        expect_observes(self.reward_window)
         vector = check.floats("features", features, (self._dimension,))
         vector, longer = within_reach(vector), float(vector @ vector) > LONGEST
         person = self._person(user)
         with self._lock:
-            self._count_until(self.decided)
-            self._note_clipped(int(longer), 1)
-            self.learn(self._made(-1, vector, None, person), reward)  # refused or not, the round took place
+            self._expect_idle()
+            self._busy = True
+            try:
+                self._count_until(self.decided)
+                number = self._made(-1, vector, None, person).round
+                try:
+                    value = self._value(reward)
+                    self._open[number].reward = self._missing if reward is None else self._engine.arrived(value)
+                finally:  # refused or not, the round took place
+                    self._note_clipped(int(longer), 1)
+            finally:
+                self._busy = False
 
     def advance(self) -> None:
         """Count the rounds whose reward window has passed, as the next decision would. When must not depend on rewards."""
         with self._lock:
-            self._count_until(self.decided - self.reward_window)
+            self._expect_idle()
+            self._busy = True
+            try:
+                self._count_until(self.decided - self.reward_window)
+            finally:
+                self._busy = False
 
     def finish(self) -> None:
         """Count every open decision now; those without a reward count as missing. When must not depend on rewards."""
         with self._lock:
-            self._count_until(self.decided)
-
-    def _count_until(self, end: int) -> None:
-        self._expect_idle()
-        self._expect_alone()
-        self._busy = True
-        try:
-            self._count_rounds(end)
-        finally:
-            self._busy = False
+            self._expect_idle()
+            self._busy = True
+            try:
+                self._count_until(self.decided)
+            finally:
+                self._busy = False
 
     def _count_and_choose(self, offered: Floats) -> tuple[int, int]:
-        self._expect_idle()
         self._expect_alone()
-        self._busy = True
+        number = self.round
+        entry = self._open[number]
+        reward = self._missing if entry.reward is None else entry.reward
         try:
-            number = self.round
-            entry = self._open[number]
-            reward = self._missing if entry.reward is None else entry.reward
-            try:
-                chosen = self._engine.count_and_choose(number, entry.features, reward, entry.person, offered)
-            except BaseException:
-                if self._engine.one_step:  # whether or not it did: no event is counted twice
-                    self._counted()
-                raise
-            if chosen[1] >= 0:
+            chosen = self._engine.count_and_choose(number, entry.features, reward, entry.person, offered)
+        except BaseException:
+            if self._engine.one_step:  # whether or not it did: no event is counted twice
                 self._counted()
-                self._after_count()
-            return chosen
-        finally:
-            self._busy = False
+            raise
+        if chosen[1] >= 0:
+            self._counted()
+            self._after_count()
+        return chosen
 
-    def _count_rounds(self, end: int) -> None:
+    def _count_until(self, end: int) -> None:
+        self._expect_alone()
         self._after_count()  # where an interruption left that out
         while self.round < end:
             if self.round == self._planned:
@@ -433,12 +499,16 @@ class Policy(Kept, Shown):
                 self._engine.count(number, entry.features, reward, entry.person)
                 self._counted()
             self._after_count()
+        self._engine.opened(self.decided - self.round)
 
     def _after_count(self) -> None:
         """What the round just counted leads to, in public: releases seen, and a choice that is due."""
-        if self._routed and self.version != (releases := self._engine.releases):
-            self.version = releases
-            self._log_release()
+        if self._routed:
+            if self.version != (releases := self._engine.releases):
+                before, self.version = self.version, releases
+                self._log_releases(before)
+        elif self._next_end is not None and self.round >= self._next_end:
+            self._see_releases()
         if self.round == self._planned and self.round < self._engine.settings.rounds:
             self._plan_on()
 
@@ -452,23 +522,28 @@ class Policy(Kept, Shown):
         self._look_ahead()
         log.info("%s: planned on at round %d, channel %s", self.settings.name, self.round, self._channel)
         if worry is not None:
-            warnings.warn(worry, check.LittleToLearnWarning, stacklevel=6)
+            warnings.warn(worry, check.LittleToLearnWarning, stacklevel=5)
 
     def _counted(self) -> None:
         """One more round is counted."""
         number = self.round
         self.round = number + 1
         self._open.pop(number, None)
-        while self._next_end is not None and self.round >= self._next_end:
-            self.version += 1
-            self._log_release()
-            self._look_ahead()
+
+    def _see_releases(self) -> None:
+        """Those of the batches that have ended: counted at once, for what interrupts, and only then told."""
+        plan, before, version, end = self._engine.plan, self.version, self.version, self._next_end
+        while end is not None and self.round >= end:
+            version += 1
+            end = plan.end_of(version)
+        self.version, self._next_end = version, end
+        self._log_releases(before)
 
     def _look_ahead(self) -> None:
         """When the next batch ends, and when the plan does."""
         plan = self._engine.plan
         self._routed = plan is not None and plan.routed
-        self._next_end: int | None = None if plan is None or self._routed else plan.end_of(self.version)
+        self._next_end = None if plan is None or self._routed else plan.end_of(self.version)
         self._planned: int | None = getattr(self.settings, "planned", None)
         self._pauses = () if self._planned is None else (self._planned - 1, self._planned)
 

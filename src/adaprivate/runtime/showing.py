@@ -78,5 +78,7 @@ class Shown:
             log.warning("%s: %s", self.settings.name, text)
             warnings.warn(text, check.ClippedWarning, stacklevel=3)
 
-    def _log_release(self: Any) -> None:
-        log.debug("%s: release %d, round %d", self.settings.name, self.version, self.round)
+    def _log_releases(self: Any, before: int) -> None:
+        """Those after this one, and now made."""
+        for version in range(before + 1, self.version + 1):
+            log.debug("%s: release %d, round %d", self.settings.name, version, self.round)

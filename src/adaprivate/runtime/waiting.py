@@ -12,8 +12,8 @@ from adaprivate.mechanisms import Secure
 from adaprivate.notebook import facts_html, lines_html
 from adaprivate.policies.core.propensities import Propensities
 from adaprivate.privacy import Guarantee
-from adaprivate.runtime.asking import expect_finite, offered_of
-from adaprivate.runtime.catalogue import Catalogue
+from adaprivate.runtime.asking import expect_finite, expect_observes, offered_of, users_of
+from adaprivate.runtime.catalogue import Catalogue, catalogue_of, expect_few, sets_of
 from adaprivate.runtime.decisions import Decision, RewardRefusedError
 from adaprivate.runtime.policy import Policy
 
@@ -28,6 +28,16 @@ def _refuse() -> NoReturn:
 
 def _name(policy: Waiting) -> str:
     return str(policy._settings_of(1).name)
+
+
+def _expect_fit(example: Policy, shown: object, among: Sequence[object], users: Sequence[object], asked: object) -> None:
+    """Raise for what goes with the candidates and is refused in every dimension."""
+    if isinstance(shown, Catalogue):
+        stocks = [shown._offer(places, shown.dimension) for places in among]
+        if example.logs_propensities if asked is None else asked:
+            expect_few(stocks)
+    for user in users:
+        example._person(user)
 
 
 class Waiting(Policy):
@@ -45,14 +55,20 @@ class Waiting(Policy):
         for name in ("reward_range", "reward_window", "logs_propensities", "decided", "round", "version", "clipped"):
             setattr(self, name, getattr(self._example, name))
 
-    def _begin(self, name: str, shown: object, axes: int) -> None:
-        """Become a policy of the dimension of what is shown: wholly, or not at all."""
+    def _begin(self, name: str, shown: object, axes: int, expect: Callable[[Policy, int], None]) -> None:
+        """Become a policy of the dimension of what is shown: wholly, or not at all.
+
+        ``expect`` raises for what else is wrong with this call, by the example and the length of what is shown.
+        """
         with self._first:
             if type(self) is not Waiting:  # by another thread
                 return
-            dimension = check.floats(name, shown, (None,) * axes).shape[-1]
+            shape = check.floats(name, shown, (None,) * axes).shape
+            dimension = shape[-1]
             if axes > 1:
                 expect_finite(offered_of(shown, axes, dimension), shown)
+            assert self._example is not None
+            expect(self._example, shape[0])
             before = dict(self.__dict__)
             try:
                 self._example = None
@@ -76,7 +92,12 @@ class Waiting(Policy):
     def decide(
         self, candidates: object, *, among: object = None, user: object = None, propensity: bool | None = None
     ) -> Decision:
-        Waiting._begin(self, "candidates", candidates, 2)
+        catalogue_of(candidates, among)
+
+        def expect(example: Policy, length: int) -> None:
+            _expect_fit(example, candidates, [among], [user], propensity)
+
+        Waiting._begin(self, "candidates", candidates, 2, expect)
         return self.decide(candidates, among=among, user=user, propensity=propensity)
 
     def decide_many(
@@ -87,19 +108,36 @@ class Waiting(Policy):
         users: Sequence[object] | None = None,
         propensity: bool | None = None,
     ) -> list[Decision]:
-        Waiting._begin(self, "candidates", candidates, 2 if isinstance(candidates, Catalogue) else 3)
+        many = catalogue_of(candidates, among)
+        each = [] if many is None else sets_of(among)
+
+        def expect(example: Policy, length: int) -> None:
+            count = length if many is None else len(each)
+            _expect_fit(example, many, each, [None] * count if users is None else users_of(users, count), propensity)
+
+        Waiting._begin(self, "candidates", candidates, 3 if many is None else 2, expect)
         return self.decide_many(candidates, among=among, users=users, propensity=propensity)
 
     def consider(self, candidates: object) -> int:
-        Waiting._begin(self, "candidates", candidates, 2)
+        Waiting._begin(self, "candidates", candidates, 2, lambda example, length: None)
         return self.consider(candidates)
 
     def propensities(self, candidates: object, *, draws: int = 512) -> Propensities:
-        Waiting._begin(self, "candidates", candidates, 2)
+        check.whole("draws", draws, at_least=8)
+
+        def expect(example: Policy, length: int) -> None:
+            _expect_fit(example, candidates, [None], [], True)
+
+        Waiting._begin(self, "candidates", candidates, 2, expect)
         return self.propensities(candidates, draws=draws)
 
     def observe(self, features: object, reward: float | bool | None, *, user: object = None) -> None:
-        Waiting._begin(self, "features", features, 1)
+
+        def expect(example: Policy, length: int) -> None:
+            expect_observes(example.reward_window)
+            _expect_fit(example, None, [], [user], False)
+
+        Waiting._begin(self, "features", features, 1, expect)
         self.observe(features, reward, user=user)
 
     # --- what is known before -----------------------------------------------------------------------------------------

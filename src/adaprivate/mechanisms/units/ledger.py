@@ -68,7 +68,7 @@ class LedgerSum(EventCollector):
     def inspect(self, event: Event) -> None:
         super().inspect(event)
         check.whole("user", person_of(event), at_least=0)
-        check.expect(self._reached <= LARGEST - _MOST, "visits", "so many", "to fit exact noise")
+        check.expect(self._reached < LARGEST - _MOST, "visits", "so many", "to fit exact noise")
 
     def count(self, event: Event) -> bool:
         person = person_of(event)
@@ -76,7 +76,7 @@ class LedgerSum(EventCollector):
         vector = self.weigh(event.round, check.whole("user", person, at_least=0), event.features)
         weight = math.floor(reward * 2**REWARD_BITS) - self._centre
         if self.exact:
-            check.expect(self._reached <= LARGEST - _MOST, "visits", "so many", "to fit exact noise")
+            check.expect(self._reached < LARGEST - _MOST, "visits", "so many", "to fit exact noise")
             self._reached += _MOST
             self._total = self._total + weight * vector
         else:
@@ -115,7 +115,8 @@ class LedgerSum(EventCollector):
         fits = isinstance(total, np.ndarray) and (total.shape, total.dtype) == (self._total.shape, wanted)
         check.expect(fits, "state.total", type(total).__name__, f"to be {wanted}{self._total.shape}")
         reached = int(max(map(abs, total.tolist()), default=0))
-        check.expect(reached <= LARGEST, "state.total", "whole numbers", f"of size <= {LARGEST}")
+        if reached >= LARGEST:
+            raise check.InputError("Expected state.total to be below 2^62 in size; it is private and not repeated here.")
         self.people.restore(state["people"])
         self._total, self.batch = total.astype(self._total.dtype), check.whole("batch", state["batch"], at_least=0)
         self._reached = reached

@@ -3,8 +3,8 @@
 A choice among 100,000 rows is bound by reading them. So each number is kept a second time as a whole number of 16 bits, in
 blocks whose columns are contiguous: a quarter of the memory, and 16 rows at a time in vector instructions. A row whose
 coarse score, plus a bound of all that rounding may have taken, is not above the best exact score so far cannot be chosen;
-every other row is scored in double precision, in order, by the arithmetic of :mod:`adaprivate.policies.core.linear`. The
-choice is the same.
+every other row is scored in double precision, in order, as :mod:`adaprivate.policies.core.linear` does. The choice is the
+same; upper bounds are added up in another order there, so that at the edge of a tie either of two may win.
 """
 
 from __future__ import annotations
