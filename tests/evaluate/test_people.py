@@ -245,7 +245,12 @@ def test_a_published_estimate_protects_people_where_the_policy_does(estimator):
     assert counts["counted"] > 0
     bounded, same, _ = judge(log, "noise-aware", estimator, options=USER, release_epsilon=0.5, person_rows=1)
     assert same.epsilon == guarantee.epsilon
-    assert bounded.sem < found.sem / 2  # one person has a fifth of all rows
+    sems = [
+        np.median([judge(log, "noise-aware", estimator, options=USER, release_epsilon=0.5, **how)[0].sem for _ in range(3)])
+        for how in ({"person_rows": 1}, {})
+    ]
+    # one person has a fifth of all rows; the noise is drawn afresh: 1 draw of 1,000 fails, two of three in 3e-6 of all runs
+    assert sems[0] < sems[1] / 2
     assert bounded.rows < found.rows
     events = judge(log, "noise-aware", estimator, release_epsilon=0.5).guarantee
     assert events.unit == "event"
