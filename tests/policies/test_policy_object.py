@@ -131,8 +131,14 @@ def test_deciding_twice_counts_the_first_as_unrewarded(kit, centre):
 SETUP = {"dimension": D, "rounds": ROUNDS, "batch_size": 7}
 MISTAKES = [
     ({"name": "nonesuch", "seed": 0}, r"^Expected policy='nonesuch' in \{"),
-    ({"name": "adaprivate-ts", **SETUP}, r"^Expected seed=None or source=Secure\(\)"),
-    ({"name": "adaprivate-ts", **SETUP, "seed": 0, "source": Secure()}, r"^Expected seed=0 or source=Secure\(\)"),
+    (
+        {"name": "adaprivate-ts", **SETUP},
+        r"^Expected seed=0, to try things out, or source=ap\.mechanisms\.Secure\(\), for real",
+    ),
+    (
+        {"name": "adaprivate-ts", **SETUP, "seed": 0, "source": Secure()},
+        r"^Expected seed=0 not to come with source=Secure\(\): it repeats the noise\.$",
+    ),
     ({"name": "adaprivate-ts", **SETUP, "source": Simulated(0)}, r"^Expected source="),
     ({"name": "adaprivate-ts", **SETUP, "seed": -1}, r"^Expected seed=-1 >= 0"),
     ({"name": "adaprivate-ts", **SETUP, "seed": 1.5}, r"^Expected seed=1\.5 to be a whole number"),
