@@ -162,3 +162,50 @@ def test_mistakes_in_making_one_are_named(arguments, message):
 def test_every_setting_can_be_given_by_name(name):
     """No setting of a policy may share its name with an argument of ``adaprivate.policy`` itself."""
     assert not set(policies.options(name)) & set(inspect.signature(adaprivate.policy).parameters)
+
+
+def borderline():
+    """Vectors whose squared norm is 1e300 up to rounding: finite if added up in one order, and not in another."""
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        some = rng.random(2) * 0.55e150
+        last = np.sqrt(1e300 - (some * some).sum())
+        for ulps in (0, 1, -1):
+            yield np.array([*some, last * (1 + ulps * 2.2e-16)])
+
+
+CALLS = {
+    "decide": lambda policy, rows: policy.decide(rows),
+    "odds": lambda policy, rows: policy.decide(rows, propensity=True),
+    "many": lambda policy, rows: policy.decide_many(rows[None]),
+    "consider": lambda policy, rows: policy.consider(rows),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("window", [0, 2])
+def test_candidates_at_the_edge_of_what_is_finite_are_refused_or_clipped(call, window):
+    policy = adaprivate.policy("adaprivate-ts", dimension=3, rounds=4000, batch_size=10, seed=1, reward_window=window)
+    policy.decide(np.eye(3))
+    for row in borderline():
+        decided, counted, clipped = policy.decided, policy.round, policy.clipped
+        try:
+            CALLS[call](policy, np.vstack([0.5 * np.eye(3)[:2], row]))
+        except InputError as error:
+            assert str(error) == "Expected candidates to have norms <= 1e150."  # noqa: PT017
+            assert (policy.decided, policy.round, policy.clipped) == (decided, counted, clipped)
+            policy.decide(np.eye(3))
+        else:
+            assert policy.clipped == clipped + (call != "consider")
+    assert all(np.linalg.norm(entry.features) <= 1 + 1e-9 for entry in policy._open.values())
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_what_compiled_code_finds_infinite_is_refused_whatever_was_found_before(call, monkeypatch):
+    policy = adaprivate.policy("adaprivate-ts", dimension=3, rounds=40, batch_size=10, seed=1)
+    monkeypatch.setattr(policy._engine, "choose_many", lambda candidates, actions: -1)
+    with pytest.raises(InputError, match=r"^Expected candidates to have norms <= 1e150\.$"):
+        CALLS[call](policy, np.eye(3))
+    assert (policy.decided, policy.clipped) == (0, 0)
+    monkeypatch.undo()
+    assert policy.decide(np.eye(3)).round == 0
