@@ -18,12 +18,12 @@ serve: $(VENV)/installed-service  # the service, made-up readers who use it, and
 	  trap "kill $$service \$$readers 2>/dev/null; wait $$service 2>/dev/null" EXIT; trap "exit 130" INT TERM; \
 	  died() { echo "The service ended; service-data/service.log ends with:" >&2; tail -n 3 service-data/service.log >&2; exit 1; }; \
 	  until [ -s service-data/address ]; do kill -0 $$service 2>/dev/null || died; sleep 0.2; done; \
-	  echo "Dashboard: http://127.0.0.1:$(PORT)/  (ctrl-C ends it; logs in service-data/service.log)"; \
+	  echo "Dashboard: http://127.0.0.1:$(PORT)/  (ctrl-C ends it; logs in service-data/service.log$(if $(ROUNDS),; ends after $(ROUNDS) readers))"; \
 	  $(BIN)/python examples/service/app.py --url http://127.0.0.1:$(PORT) $(if $(ROUNDS),--rounds $(ROUNDS)) & readers=$$!; \
 	  while kill -0 $$readers 2>/dev/null; do kill -0 $$service 2>/dev/null || died; sleep 0.5; done; wait $$readers
 
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() * 3 // 2)')
-test: check  # half as many processes again as there are cores: tests of the service wait for clocks and disks
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print(max(os.cpu_count(), 4))')
+test: check  # four processes even on two cores: tests of the service wait for clocks and disks
 	$(BIN)/python -m pytest -n $(WORKERS) --junitxml=build/tests.xml
 
 mutants: $(VENV)/installed-test  # plants mistakes in a copy of the source: do the tests notice? Takes half an hour

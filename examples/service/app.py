@@ -49,6 +49,7 @@ def run(url: str, key: str | None, rounds: int | None, pace: float, seed: int) -
                 print(f"{number:>8,} readers: {clicks / EVERY:6.1%} of the last {EVERY} clicked", flush=True)
                 clicks = 0
             time.sleep(max(0.0, began + number / pace - time.monotonic()))
+        print(f"{rounds:,} readers have been here.", flush=True)
 
 
 if __name__ == "__main__":

@@ -198,6 +198,8 @@ def gaussian_best(means: Floats, factors: Floats, *, draws: int = 512, seed: int
         primes = [p for p in range(2, 100) if all(p % q for q in range(2, p))][: 2 * count]
         shifts = np.random.default_rng([seed, Purpose.PROPENSITY]).uniform(size=(SHIFTS, count))
         _by_lattice(means, factors, max(1, draws // SHIFTS), np.sqrt(primes), shifts, out, error)
+        if count > 2:  # each was integrated by itself
+            out /= out.sum(axis=1, keepdims=True)
         return Propensities(out, error)
     if rank > count:  # fewer numbers to draw: a root of the covariance of the scores
         values, basis = np.linalg.eigh(factors @ factors.swapaxes(1, 2))

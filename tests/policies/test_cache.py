@@ -101,7 +101,7 @@ def test_a_second_run_compiles_nothing_and_an_edit_is_always_seen(tmp_path):
     )
     assert run() == second  # undone: the first run's code is found again
 
-    edit(package / "environments" / "synthetic.py", "means[a] = world.means[arm]", "means[a] = 0.5 * world.means[arm]")
+    edit(package / "environments" / "synthetic.py", "means[a] = world.means[", "means[a] = 0.5 * world.means[")
     halved = run()
     assert halved["misses"] == 1
     assert halved["random"] == pytest.approx(first["random"] / 2)

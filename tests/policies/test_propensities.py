@@ -5,6 +5,7 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
+import adaprivate as ap
 from adaprivate import policies
 from adaprivate.check import InputError
 from adaprivate.policies.core.propensities import choice_probabilities, gaussian_best
@@ -236,3 +237,18 @@ def test_considering_makes_no_decision_but_draws_as_one(kit):
     for bad in (np.zeros((0, D)), np.zeros((2, D + 1)), [[np.nan] * D]):
         with pytest.raises(InputError, match=r"^Expected candidates"):
             policy.consider(bad)
+
+
+def test_what_is_estimated_errs_afresh_in_every_round():
+    """Ten candidates that are alike: 1/10 each, on average over rounds, wherever they stand.
+
+    Each estimate is off by sqrt(p (1 - p) / 4096) = 0.0047, the mean of 200 by 0.00033: six of these, for ten, are exceeded
+    with probability 2e-8. One error for all rounds would be seen in every run.
+    """
+    policy = ap.policy("noise-aware-ts", dimension=10, rounds=1_000, seed=3, propensities=True, reward_window=250)
+    found = []
+    for _ in range(200):
+        policy.decide(np.eye(10))
+        found.append(policy._probabilities(np.eye(10)[None])[0])
+    assert np.abs(np.mean(found, axis=0) - 0.1).max() < 6 * 0.00033
+    assert 0.004 < np.std(found) < 0.0055

@@ -54,9 +54,12 @@ _add(app, "import", import_, SERVICE)
 app.add_typer(keys_app, name="keys", rich_help_panel=SERVICE)
 
 
-def _hush(wanted: bool) -> None:
-    if wanted:
-        os.environ[QUIET] = "1"
+def _hush(context: typer.Context, wanted: bool) -> None:
+    """Have this process, and those it starts, say nothing else until the command is over."""
+    if not wanted or quiet():
+        return
+    os.environ[QUIET] = "1"
+    context.call_on_close(lambda: os.environ.pop(QUIET, None))
 
 
 def _show_version(wanted: bool) -> None:

@@ -154,11 +154,11 @@ def terminal(glance: Glance, page: Path) -> list[str]:
     """The same in a dozen lines."""
     names, at = glance.names, glance.usual
     width = max(len(row["row"]) for row in glance.rows)
-    heads = "".join(f"{f'epsilon {epsilon:g}':>13}" for epsilon in glance.epsilons)
+    heads = "".join(f"{f'ε = {epsilon:g}':>9}" for epsilon in glance.epsilons)
     lines = [_ABOUT, f"{'learned, % of what there is':{width}} {heads}"]
     for name in dict.fromkeys(row["row"] for row in glance.rows if row["epsilon"] is not None):
         here = [_with_band(row) for row in glance.rows if row["row"] == name]
-        lines.append(f"{name:{width}} " + "".join(f"{told:>13}" for told in here))
+        lines.append(f"{name:{width}} " + "".join(f"{told:>9}" for told in here))
     tuned, random = (f"{glance.at(name, at, 'share') + 0.0:.0f}" for name in (names.tuned, names.random))
     measured, claimed = glance.strongest["measured_epsilon"], glance.strongest["claimed_epsilon"]
     verdicts = ", ".join(f"{n} {plural(v, n)}" for v, n in counts([*glance.claims, *glance.levels]).items())

@@ -16,6 +16,7 @@ from adaprivate.mechanisms.book import ArmBook, Book, Release
 from adaprivate.mechanisms.channels import ChannelPlan
 from adaprivate.mechanisms.plan import plan_from_bytes
 from adaprivate.mechanisms.units import Event
+from adaprivate.orthants import MOST_BY_LATTICE
 from adaprivate.policies.core.propensities import Propensities, choice_probabilities
 from adaprivate.policies.core.settings import exact_guarantee
 from adaprivate.policies.core.stock import Stock
@@ -24,6 +25,10 @@ from adaprivate.runtime.learner import InUse, Learner, choose_from, choose_many,
 
 def _stored(data: bytes) -> Any:
     return np.frombuffer(data, dtype=np.uint8)
+
+
+DRAWS, MANY_DRAWS = 512, 4_096
+"""Points of the lattices, or scores drawn where there are too many candidates for these, that a propensity is made of."""
 
 
 class Engine(ABC):
@@ -88,9 +93,10 @@ class Engine(ABC):
             self._choose_from = bound(choose_from, self.state, stock, self.rng)
         return self._choose_from
 
-    def propensities(self, candidates: Floats, draws: int) -> Propensities:
-        """The probability of each of ``candidates`` (n, K, d)."""
-        return choice_probabilities(self.state, candidates, draws=draws)
+    def propensities(self, candidates: Floats, number: int, draws: int | None = None) -> Propensities:
+        """The probability of each of ``candidates`` (n, K, d) at this round: estimates err afresh in every one."""
+        draws = (DRAWS if candidates.shape[1] <= MOST_BY_LATTICE else MANY_DRAWS) if draws is None else draws
+        return choice_probabilities(self.state, candidates, draws=draws, seed=number)
 
     def opened(self, count: int) -> None:
         """So many decisions are open, whatever was chosen and then not made."""

@@ -103,7 +103,7 @@ class Policy(Kept, Shown):
         self._process = os.getpid()
         self._busy = False
         """Whether a call that changes this is under way: what interrupts it is refused."""
-        self._unsure = True
+        self._unsure = False
         """Whether the engine may take what was chosen for an open decision that was never made."""
         self._lease: Lease | None = None
         """That of the file last saved or loaded, for exact noise."""
@@ -296,7 +296,7 @@ class Policy(Kept, Shown):
                 decisions = []
                 self._unsure = True
                 for stock, person in zip(stocks, people, strict=True):
-                    odds = self._engine.propensities(rows_in(stock)[None], 512).probability[0] if asked else None
+                    odds = self._engine.propensities(rows_in(stock)[None], self.decided).probability[0] if asked else None
                     chosen = self._engine.choose_from(stock)
                     place = int(stock.places[chosen]) if len(stock.places) else chosen
                     likely = None if odds is None else float(odds[chosen])
@@ -347,13 +347,13 @@ class Policy(Kept, Shown):
             try:
                 expect_finite(offered, candidates)
                 self._count_until(self.decided - self.reward_window)
-                found = self._engine.propensities(within_reach(offered[None]), draws)
+                found = self._engine.propensities(within_reach(offered[None]), self.decided, draws)
                 return Propensities(found.probability[0], found.error[0])
             finally:
                 self._busy = False
 
     def _probabilities(self, offered: Floats) -> Floats:
-        return self._engine.propensities(within_reach(offered), 512).probability
+        return self._engine.propensities(within_reach(offered), self.decided).probability
 
     def _person(self, user: object) -> int:
         return person_of(user, self._needs_user, self._origin._key if self.source else b"", self.settings.name)

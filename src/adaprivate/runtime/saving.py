@@ -61,6 +61,7 @@ def restored(kind: type[Any], stored: dict[str, Any]) -> Any:
         for name in ("decided", "round", "version", "clipped"):
             setattr(policy, name, check.whole(name, stored[name], at_least=0))
         policy._look_ahead()
+        policy._engine.opened(policy.decided - policy.round)  # whatever was chosen and not made when it was saved
         policy._origin = Origin(str(stored["id"]), bytes.fromhex(stored["key"]))
         for action, version, propensity, number, features, reward, told, life, *person in stored["open"]:
             vector = check.floats("open", features, (policy.settings.dimension,))

@@ -235,7 +235,8 @@ class Snapshot:
             if self._counts_open:
                 self.state.scalars["open"] = 0 if part[0] < alone else max(waiting, 1)
             places = starts[part][:, None] + np.arange(counts[part[0]])
-            found[places] = choice_probabilities(self.state, candidates[places], draws=DRAWS).probability
+            number = next_round + int(part[0])  # estimates err afresh in every round
+            found[places] = choice_probabilities(self.state, candidates[places], draws=DRAWS, seed=number).probability
         return found
 
 
