@@ -24,7 +24,7 @@ serve: $(VENV)/installed-service  # the service, made-up readers who use it, and
 
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print(max(os.cpu_count(), 4))')
 test: check  # four processes even on two cores: tests of the service wait for clocks and disks
-	$(BIN)/python -m pytest -n $(WORKERS) --junitxml=build/tests.xml
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --junitxml=build/tests.xml
 
 mutants: $(VENV)/installed-test  # plants mistakes in a copy of the source: do the tests notice? Takes half an hour
 	$(BIN)/python -m tests.mutants

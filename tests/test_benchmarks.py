@@ -12,7 +12,6 @@ import sys
 import types
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from adaprivate.check import InputError
@@ -289,16 +288,28 @@ def test_the_fastest_of_another_library_is_the_one_to_beat(measuring):
     assert math.isnan(values[f"fastest mabwiser / {peers.PRIVATE}, d 5, K 25"])
 
 
-def test_memory_that_a_run_takes_is_seen_however_much_was_taken_before(measuring):
-    growth = importlib.import_module("growth")
-    before = np.ones(20_000_000)
-    del before
-    growth.from_now_on()
-    begun = growth.largest_resident()
-    taken = np.ones(6_000_000)
-    assert growth.largest_resident() - begun > 0.8 * taken.nbytes / 2**20
-    growth.from_now_on()
-    assert growth.largest_resident() - begun < 1.2 * taken.nbytes / 2**20
+TAKEN = """
+import numpy as np
+import growth
+
+before = np.ones(20_000_000)
+del before
+growth.from_now_on()
+begun = growth.largest_resident()
+taken = np.ones(6_000_000)
+more = growth.largest_resident() - begun
+growth.from_now_on()
+print(more * 2**20 / taken.nbytes, (growth.largest_resident() - begun) * 2**20 / taken.nbytes)
+"""
+
+
+def test_memory_that_a_run_takes_is_seen_however_much_was_taken_before():
+    """In a process of its own, as it is measured: a large one may give back as much at the same moment."""
+    command = [sys.executable, "-c", TAKEN]
+    done = subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True, check=True)
+    more, again = map(float, done.stdout.split())
+    assert more > 0.8
+    assert again < 1.2
 
 
 def test_exponents_are_those_of_powers(measuring):

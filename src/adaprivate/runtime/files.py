@@ -116,6 +116,11 @@ class Lease:
 
     def _refusal(self) -> check.InputError:
         note = _read(self.file)
+        for _ in range(20):  # whoever took it at this moment is about to write who it is
+            if note or not self.file.exists():
+                break
+            time.sleep(0.005)
+            note = _read(self.file)
         gone = note.get("machine") == socket.gethostname() and _started(note.get("process")) not in (
             "",
             note.get("started"),
