@@ -131,7 +131,8 @@ def test_every_damaged_line_is_done_again(tmp_path):
     whole, _ = swept(path)
     lines = path.read_bytes().splitlines(keepends=True)
     record = json.loads(lines[2])
-    record["data"] = record["data"][:-9] + "A" + record["data"][-8:]
+    other = "B" if record["data"][-9] == "A" else "A"
+    record["data"] = record["data"][:-9] + other + record["data"][-8:]
     lines[2] = json.dumps(record).encode() + b"\n"
     lines[4] = b"\x00\xff no record\n"
     sound = json.loads(lines[1])["data"]  # sound by itself, in another's place: only the checksum tells
