@@ -71,30 +71,23 @@ def show(*renderables: Any) -> None:
 def progress(total: float, title: str, *, unit: str, silent: bool) -> Iterator[Callable[[int], None]]:
     """A progress bar with rate and time left on stderr; nothing when it is not a terminal, or with --quiet."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+    from rich.text import Text
 
-    class Bar(Progress):
-        """Says for each task how fast it is, once that is known."""
+    class Rate(ProgressColumn):
+        """How fast it goes, once that is known."""
 
-        def get_renderables(self) -> Any:
-            for task in self.tasks:
-                known = unit == "rounds" and task.speed is not None
-                task.fields["rate"] = f"{task.speed:,.0f} {unit}/s" if known else ""
-            return super().get_renderables()
+        def render(self, task: Task) -> Text:
+            known = unit == "rounds" and task.speed is not None
+            return Text(f"{task.speed:,.0f} {unit}/s" if known else "")
 
     console = Console(stderr=True)
     if silent or quiet() or not console.is_terminal:
         yield lambda amount: None
         return
-    columns = (
-        TextColumn(title),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
-    )
-    with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(title, total=total, rate="")
+    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=total)
         yield lambda amount: bar.advance(task, amount)
 
 

@@ -69,9 +69,7 @@ def poured(world: World, rounds: int, told: Floats, at: Floats, ridge: float, wi
         more = wanted - played
         regret = ((best[:, None] - rates) * more).sum()
         spent = float((at_stake * more.sum(axis=1)).sum())
-        shares[k] = (
-            1 - float(regret) / spent if spent > 0 else shares[max(k - 1, 0)]
-        )  # no stage is without rounds but the last
+        shares[k] = 1 - float(regret) / spent if spent > 0 else shares[max(k - 1, 0)]  # a stage without rounds
         now = np.interp(wanted, at, told)
         step = np.maximum(now - known, 0.0)
         heard += rates * step + np.sqrt(step) * noise[k]

@@ -108,11 +108,9 @@ def moments(rounds: int) -> tuple[Floats, Floats]:
     """The policies' own :func:`midpoints`; in long runs more before the first, where half is learned by then."""
     t, dt = midpoints(rounds)
     first = float(dt[0]) * rounds
-    early = (
-        np.geomspace(EARLIEST, first, max(2, 1 + math.ceil(4 * math.log2(first / EARLIEST)))) if first > EARLIEST else None
-    )
-    if early is None:
+    if first <= EARLIEST:
         return t, dt
+    early = np.geomspace(EARLIEST, first, 1 + math.ceil(4 * math.log2(first / EARLIEST)))
     edges = np.concatenate([[0.0], early])
     return np.concatenate([(edges[1:] + edges[:-1]) / 2, t[1:]]), np.concatenate([np.diff(edges) / rounds, dt[1:]])
 
