@@ -484,11 +484,18 @@ MUTATIONS = [
         LOCAL,
     ),
     Mutation(
-        "mechanisms/packing.py",
-        "np.ascontiguousarray(_tidy(value))",
-        "np.ascontiguousarray(value)",
-        "memory that nobody wrote stored",
-        (("tests/policies/test_policy_saving.py", "nobody_wrote"),),
+        "compiled.py",
+        "np.int64 if isinstance(v, int) else np.float64)",
+        "np.bool_ if isinstance(v, bool) else np.int64 if isinstance(v, int) else np.float64)",
+        "memory that nobody wrote between the fields of a record",
+        (("tests/policies/test_records.py", "bool_fills or every_byte_of_a_state"),),
+    ),
+    Mutation(
+        "policies/core/linear.py",
+        "room = np.zeros(matrix.size + 8)",
+        "room = np.empty(matrix.size + 8)",
+        "memory that nobody wrote around a public matrix",
+        (("tests/policies/test_records.py", "every_byte_of_a_state"),),
     ),
     Mutation(
         POLICY,

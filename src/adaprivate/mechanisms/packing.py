@@ -38,7 +38,7 @@ def _plain(value: Any) -> Any:
         if value.dtype == object:
             return {_MARK: "whole", "shape": value.shape, "data": [int(entry) for entry in value.ravel()]}
         kind = [[name, value.dtype[name].str] for name in value.dtype.names] if value.dtype.names else value.dtype.str
-        data = base64.b64encode(np.ascontiguousarray(_tidy(value)).tobytes()).decode()
+        data = base64.b64encode(np.ascontiguousarray(value).tobytes()).decode()
         return {_MARK: kind, "shape": value.shape, "data": data}
     if isinstance(value, np.generic):
         return value.item()
@@ -48,16 +48,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
     return value
-
-
-def _tidy(array: Array) -> Array:
-    """The array, of records with zeros between the fields: memory that nobody wrote may hold anything, rewards too."""
-    if not array.dtype.names:
-        return array
-    clean = np.zeros(array.shape, array.dtype)
-    for name in array.dtype.names:
-        clean[name] = array[name]
-    return clean
 
 
 def _arrays(value: Any) -> Any:
@@ -74,7 +64,11 @@ def _arrays(value: Any) -> Any:
         return np.array([int(entry) for entry in value["data"]] or [0], dtype=object)[: len(value["data"])].reshape(shape)
     dtype = np.dtype([(name, code) for name, code in kind], align=True) if isinstance(kind, list) else np.dtype(kind)
     check.expect(not dtype.hasobject, "dtype", str(dtype), "to hold plain numbers")
-    return np.frombuffer(base64.b64decode(value["data"]), dtype).reshape(shape).copy()
+    stored = np.frombuffer(base64.b64decode(value["data"]), dtype).reshape(shape)
+    if not isinstance(kind, list):
+        return stored.copy()
+    words = [(name, np.int64 if code == "|b1" else code) for name, code in kind]  # records once held bools of one byte
+    return stored.astype(np.dtype(words, align=True))
 
 
 def fitted(template: Any, value: Any, *, grows: bool = False) -> Any:

@@ -77,7 +77,7 @@ class OnlineOptimisticState(LinearState):
 
 def aligned(matrix: Floats) -> Floats:
     """A copy that begins where a line of the processor's cache does: reading a large one is a fifth faster."""
-    room = np.empty(matrix.size + 8)
+    room = np.zeros(matrix.size + 8)  # a view shows its base, with what is before and after it
     start = -room.ctypes.data % 64 // 8
     copy = room[start : start + matrix.size].reshape(matrix.shape)
     copy[...] = matrix
