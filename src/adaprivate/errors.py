@@ -16,8 +16,8 @@ class InputError(ValueError):
 
 
 class NotEnteredError(InputError):
-    """An event did not enter the sum ``by``, which is as it was: nothing but that sum can say so."""
+    """An event did not enter a sum, which is as it was. ``by`` is the mark of that sum, and leads to nothing private."""
 
-    def __init__(self, text: str, by: object) -> None:
+    def __init__(self, text: str, by: object = None) -> None:
         super().__init__(text)
         self.by = by

@@ -198,6 +198,8 @@ class WholeSum:
     def _hold(self) -> None:
         self._held = Held(self._sums)
         self._one: Any = None
+        self.mark = object()
+        """What this sum signs its refusals with; nothing leads from it to the sum."""
 
     @property
     def clipped(self) -> int:
@@ -233,7 +235,7 @@ class WholeSum:
                 check.floats("features", features, features.shape)
         except check.InputError as error:
             text = str(error)
-        raise NotEnteredError(text, self)
+        raise NotEnteredError(text, self.mark)
 
     def copy(self) -> Self:
         """One with the same contents that shares nothing with this one."""

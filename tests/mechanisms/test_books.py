@@ -2,8 +2,10 @@
 
 import copy
 import dataclasses
+import gc
 import pickle
 from dataclasses import dataclass
+from types import FunctionType, ModuleType, TracebackType
 from typing import ClassVar
 
 import numpy as np
@@ -169,6 +171,41 @@ def test_only_the_book_s_own_sum_can_say_that_an_event_did_not_enter(monkeypatch
         enter()
     assert (book.round, other.round) == (1, 0)
     assert whole.values().any()
+
+
+def reached_from(error):
+    """All objects that an exception's attributes lead to, but for its traceback, whose frames hold everything."""
+    found, waiting = {}, [error.args, vars(error), error.__cause__, error.__context__]
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in found and not isinstance(one, type | ModuleType | FunctionType | TracebackType):
+            found[id(one)] = one
+            waiting += gc.get_referents(one)
+    return list(found.values())
+
+
+@pytest.mark.parametrize("way", ["add", "add_next", "add_many", "full"])
+def test_a_refusal_leads_to_nothing_private(way):
+    """Whoever logs an exception, its attributes or a pickle of it, has no sum and no reward."""
+    book = made(size=6).book(Secure())
+    book.add_next(0, np.eye(D)[0], 1.0)
+    book.add_next(1, np.eye(D)[1], 0.7310585786300049)
+    if way == "full":
+        book._collector._whole._sums.scalars["reached"] = LARGEST
+    bad = 1.0 if way == "full" else 1.7310585786300049
+    enter = {
+        "add": lambda: book.add(Event(2, np.eye(D)[0], bad)),
+        "add_many": lambda: book.add_many(np.eye(D)[:1], np.array([bad])),
+    }.get(way, lambda: book.add_next(2, np.eye(D)[0], bad))
+    with pytest.raises(InputError) as refusal:
+        enter()
+    error = refusal.value
+    for one in reached_from(error):
+        assert isinstance(one, str | None | tuple | dict) or type(one) is object
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again)) == (type(error), str(error))
+    assert "0.73" not in repr(error) + str(vars(again))
+    assert book.round == 2
 
 
 @pytest.mark.parametrize("source", [Simulated(0), Secure()], ids=["simulated", "exact"])

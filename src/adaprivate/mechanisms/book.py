@@ -102,13 +102,13 @@ class Book(ABC):
 
     def _not_entered(self, error: NotEnteredError, events: int) -> None:
         """Take back that these were counted, if it is this book's sum that says so, and not one of what interrupts."""
-        if error.by is self._exact_sum:
+        if error.by is not None and error.by is self._mark:
             self.round -= events
 
     @property
-    def _exact_sum(self) -> object:
-        """The sum that may refuse what enters."""
-        return self
+    def _mark(self) -> object:
+        """The mark of the sum that may refuse what enters; None where there is none."""
+        return None
 
     def _enter_next(self, features: Floats, reward: float) -> None:
         raise TypeError(f"{type(self).__name__} takes events")
@@ -214,8 +214,8 @@ class SumBook(Book):
         return self.batch < len(self.plan.ends) or self.plan.continues
 
     @property
-    def _exact_sum(self) -> object:
-        return self._collector._whole if type(self._collector) is EventSum and self.source.exact else self
+    def _mark(self) -> object:
+        return self._collector._whole.mark if type(self._collector) is EventSum and self.source.exact else None
 
     def _inspect(self, event: Event) -> None:
         if self._kept:

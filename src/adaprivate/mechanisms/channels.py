@@ -256,8 +256,8 @@ class ChannelBook(Book):
             self._sums._enter(event)  # type: ignore[union-attr]
 
     @property
-    def _exact_sum(self) -> object:
-        return self if self._sums is None else self._sums._exact_sum
+    def _mark(self) -> object:
+        return None if self._sums is None else self._sums._mark
 
     @property
     def sums_until(self) -> int:
