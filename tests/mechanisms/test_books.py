@@ -15,12 +15,13 @@ from adaprivate import mechanisms, policies, privacy
 from adaprivate.check import InputError
 from adaprivate.errors import NotEnteredError
 from adaprivate.grid import LARGEST
-from adaprivate.mechanisms import EventSum, Secure, Simulated, noise
+from adaprivate.mechanisms import EventSum, Secure, Simulated, channels, noise
 from adaprivate.mechanisms.channels import ChannelPlan
 from adaprivate.mechanisms.contributions import Contribution
 from adaprivate.mechanisms.noise import COEFFICIENT_BITS, NOISE_BITS
 from adaprivate.mechanisms.plan import BatchPlan, Epoch, SamplingPlan, plan_from_bytes
-from adaprivate.mechanisms.units import Event, Unit
+from adaprivate.mechanisms.units import Event, EventUnit, Unit
+from adaprivate.mechanisms.units.ledger import UserLedgerUnit
 from adaprivate.whole import WholeSum
 
 D = 3
@@ -520,6 +521,21 @@ def test_exact_noise_is_priced_with_what_its_grid_gives_away():
     mechanism = plan.mechanism(plan.epochs[0], Secure())
     draws = mechanism.strategy.rows * mechanism.dimension
     assert exact.slack == Secure().slack(mechanism.row_std, draws) > 0
+
+
+def test_the_slack_of_every_epoch_that_a_unit_may_enter_is_priced(monkeypatch):
+    """A reward enters one epoch, and a person all of them: the total variation of all their draws adds up."""
+    epochs = tuple(Epoch(k, k + 1, mechanisms.strategy("independent", 1)) for k in range(4))
+    events, people = (made("independent", epochs=epochs, decoded=False, unit=u) for u in (EventUnit(), UserLedgerUnit(4)))
+    one = Secure().slack(events.mechanism(epochs[0], Secure()).row_std, D)
+    assert events.price(exact_noise=True).slack == pytest.approx(one, rel=1e-12)
+    assert people.price(exact_noise=True).slack == pytest.approx(4 * one, rel=1e-12)
+    assert people.price().slack == 0
+    monkeypatch.setattr(channels, "MOST_DRAWS", 2 * D)  # enough for one epoch, and not for four
+    asked = {"epsilon": 1.0, "delta": 1e-5, "channels": ("gaussian",), "noise_multiplier": 3.0}
+    ChannelPlan(**asked, sums=events).book(Secure())
+    with pytest.raises(InputError, match=r"^Expected sums' slack=.* <= .*, which is paid for\.$"):
+        ChannelPlan(**asked, sums=people, unit=people.unit).book(Secure())
 
 
 def test_several_rounds_that_are_refused_all_wait():

@@ -180,7 +180,7 @@ MUTATIONS = [
         suite("noise-aware-greedy and calibrations"),
     ),
     Mutation("mechanisms/laws/gaussian.py", "return source.slack(scale, draws)", "return 0.0", "slack dropped"),
-    Mutation(PLAN, "slack = max((self.mechanism", "slack = min((self.mechanism", "the smallest slack of all epochs"),
+    Mutation(PLAN, "else max(slacks, default=0.0)", "else min(slacks, default=0.0)", "the smallest slack of all epochs"),
     Mutation(
         PLAN,
         "        if self.sampling_rate < 1:\n            return privacy.SampledGaussianPrice",
@@ -1115,6 +1115,13 @@ MUTATIONS = [
         "        if True:\n",
         "a refusal of another sum taken for its own",
         (("tests/mechanisms/test_books.py", "own_sum"),),
+    ),
+    Mutation(
+        PLAN,
+        "math.fsum(slacks) if self.unit.needs_user else max(slacks, default=0.0)",
+        "max(slacks, default=0.0)",
+        "a person charged with the draws of one epoch",
+        (("tests/mechanisms/test_books.py", "slack_of_every"),),
     ),
     Mutation(
         WHOLE,

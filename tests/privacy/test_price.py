@@ -1,13 +1,16 @@
 """Prices and their composition against dp-accounting and brute force."""
 
 import math
+import re
 
 import numpy as np
 import pytest
 
+import adaprivate as ap
 from adaprivate import privacy
 from adaprivate.check import InputError
-from adaprivate.privacy import EitherPrice, GaussianPrice, PurePrice, SampledGaussianPrice, compose
+from adaprivate.mechanisms import Secure
+from adaprivate.privacy import EitherPrice, GaussianPrice, PurePrice, SampledGaussianPrice, compose, gaussian_sigma
 
 
 def test_gaussian_prices_compose_in_squares():
@@ -72,8 +75,34 @@ def test_slack_is_paid_for():
     assert real.delta(real.epsilon(1e-5)) <= 1e-5
     mixed = compose([real, PurePrice(0.1)])
     assert mixed.slack == 1e-9
-    with pytest.raises(InputError, match="well above the discretisation slack"):
+    with pytest.raises(InputError, match="well above the discretization slack"):
         GaussianPrice(1.0, slack=1e-4).epsilon(1e-5)
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-9])
+def test_an_epsilon_too_large_for_exact_noise_is_told_how_large_it_may_be(delta):
+    """The text names the epsilon, not delta; what it names as the largest fits, and little more does."""
+    slack = Secure().slack(0.1, 1000)
+
+    def price(epsilon):
+        return GaussianPrice(1 / gaussian_sigma(epsilon, delta), slack)
+
+    with pytest.raises(InputError, match=rf"^Expected epsilon=60 <= \d+ for exact noise at delta={delta:g}: ") as refusal:
+        price(60.0).epsilon(delta)
+    most = int(re.search(r"<= (\d+)", str(refusal.value))[1])
+    assert most <= price(most).epsilon(delta) <= most + 2
+    assert price(most).delta(price(most).epsilon(delta)) <= delta
+    with pytest.raises(InputError):
+        price(most + 4.0).epsilon(delta)
+
+
+@pytest.mark.parametrize("name", ["noise-aware", "adaprivate-ts", "noise-aware-joint"])
+def test_policies_with_an_epsilon_too_large_for_exact_noise_say_so(name):
+    asked = {"dimension": 5, "rounds": 1000, "delta": 1e-5, "source": Secure()}
+    with pytest.raises(InputError, match=r"^Expected epsilon=[\d.]+ <= \d+ for exact noise at delta=1e-05: ") as refusal:
+        _ = ap.policy(name, epsilon=50.0, **asked).guarantee
+    most = float(re.search(r"<= (\d+)", str(refusal.value))[1])
+    assert ap.policy(name, epsilon=most, **asked).guarantee.epsilon <= most + 2
 
 
 def test_bad_input():

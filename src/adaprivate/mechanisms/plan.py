@@ -6,6 +6,7 @@ A plan is public and fixed before the first round. It is the only place that kno
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -113,7 +114,9 @@ class BatchPlan(Plan):
     def price(self, *, exact_noise: bool = False) -> Price:
         if self.sampling_rate < 1:
             return privacy.SampledGaussianPrice(self.noise_multiplier, self.sampling_rate, self.sampling_exact)
-        slack = max((self.mechanism(epoch, Secure()).slack for epoch in self.epochs if exact_noise), default=0.0)
+        slacks = [self.mechanism(epoch, Secure()).slack for epoch in self.epochs if exact_noise]
+        # A reward enters one epoch and a person may enter all of them: total variation adds up.
+        slack = math.fsum(slacks) if self.unit.needs_user else max(slacks, default=0.0)
         attained = self.unit.attained and all(e.strategy.attained(self.unit.participation.batches) for e in self.epochs)
         return self.law.price(self.noise_multiplier, slack, attained)
 

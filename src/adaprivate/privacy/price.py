@@ -61,7 +61,16 @@ def _epsilon_with_slack(price: Price, ideal: Callable[[float], float], delta: fl
         epsilon = ideal(delta * share)
         if price.slack == 0 or price.delta(epsilon) <= delta:
             return epsilon
-    raise check.InputError(f"Expected delta={delta!r} well above the discretisation slack {price.slack:.3g}.")
+    # An epsilon n fits if (1 + e^epsilon) slack is at most delta / 2 at the ideal curve's epsilon for delta / 2. That is
+    # above n by no more than here, for the noise of a smaller epsilon is larger.
+    limit = math.log(max(delta / (2 * price.slack) - 1, 1e-300))
+    most = math.floor(limit - (ideal(delta / 2) - ideal(delta)))
+    if most < 1:
+        raise check.InputError(f"Expected delta={delta!r} well above the discretization slack {price.slack:.3g}.")
+    raise check.InputError(
+        f"Expected epsilon={ideal(delta):.4g} <= {most} for exact noise at delta={delta:g}: smaller noise shows the grid on "
+        "which it is drawn. Choose a smaller epsilon; simulated noise (seed=) takes any, for experiments."
+    )
 
 
 @dataclass(frozen=True)
