@@ -56,6 +56,20 @@ ENTERED_DECIDE = (
 FITS = (("tests/mechanisms/test_ledger.py", "might_not_fit"),)
 
 MUTATIONS = [
+    Mutation(
+        "people/identity.py",
+        "text = str.__str__(user)",
+        "text = str(user)",
+        "a member of an enum and its text taken for two people",
+        (("tests/policies/test_people.py", "spellings"),),
+    ),
+    Mutation(
+        "people/identity.py",
+        'unicodedata.normalize("NFC", text)',
+        'unicodedata.normalize("NFKC", text)',
+        "two people taken for one for their look",
+        (("tests/policies/test_people.py", "two_users"),),
+    ),
     # --- people, by rivals of the ledger --------------------------------------------------------------------------------
     Mutation(
         PEOPLE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from enum import Enum
 from typing import Any
 from uuid import UUID
 
@@ -12,18 +13,37 @@ import pytest
 import adaprivate as ap
 from adaprivate import environments
 from adaprivate.check import InputError
-from adaprivate.mechanisms import Secure
+from adaprivate.client.calls import _ask, _written
+from adaprivate.mechanisms import Secure, Simulated
+from adaprivate.mechanisms.units import Event
 from adaprivate.mechanisms.units.ledger import UserLedgerUnit
+from adaprivate.mechanisms.units.user import UserUnit
 from adaprivate.policies.noise_aware.greedy import NoiseAwareGreedySettings
 from adaprivate.policies.noise_aware.noise_aware import NoiseAwareDefaultSettings
 from adaprivate.runtime.asking import person_of
 from adaprivate.runtime.policy import Policy
+from adaprivate.service.models import DecisionRequest
 from adaprivate.simulation import mean_sem, policy_settings, run_all
 from adaprivate.testing.books import open_noise
 
 SETTINGS = NoiseAwareDefaultSettings(dimension=3, rounds=60, epsilon=5.0, unit="user", batch_size=6)
 RNG = np.random.default_rng(0)
 OFFERS = RNG.standard_normal((90, 4, 3)) / 3
+KNOWN = "0b5c1d1e-7f2a-4c3b-9d4e-abcdefabcdef"
+
+
+class Name(str, Enum):
+    """An enum whose members are texts, and whose ``str`` is something else."""
+
+    ANNA = "anna"
+
+
+class Number(int, Enum):
+    """The same of whole numbers."""
+
+    SEVEN = 7
+
+
 KINDS: list[dict[str, Any]] = [{"seed": 3}, {"source": Secure()}]
 
 
@@ -78,6 +98,48 @@ def test_numbers_of_people_need_the_key_and_whole_numbers_are_their_texts() -> N
     assert person_of(np.int64(7), True, b"", "x") == person_of(7, True, b"", "x")
     known = UUID(int=5)
     assert person_of(known, True, b"", "x") == person_of(str(known), True, b"", "x")
+
+
+SPELLINGS = [
+    ["anna", Name.ANNA, np.str_("anna")],
+    [7, "7", np.int64(7), Number.SEVEN],
+    ["é", "e\u0301"],
+    [UUID(KNOWN), KNOWN, KNOWN.upper(), "{" + KNOWN + "}", f"urn:uuid:{KNOWN}", f"URN:UUID:{KNOWN.upper()}"],
+]
+"""Spellings of one user each."""
+OTHERS = ["Anna", " anna", "Name.ANNA", "07", "7.0", "Ⅶ", "７", "e", "é\u0301", "\ud800", KNOWN[:-1] + "0", KNOWN.replace("-", "")]
+OTHERS += ["{" + KNOWN, KNOWN + "}", KNOWN + "\n", KNOWN.replace("b", "ｂ"), "urn:uuid:{" + KNOWN + "}"]
+"""Users of their own, all of them."""
+
+
+@pytest.mark.parametrize("spellings", SPELLINGS, ids=lambda spellings: str(spellings[1]))
+def test_spellings_of_one_identifier_are_one_user(spellings: list[Any]) -> None:
+    """A member of an enum, a UUID in any usual form, and a text however its accents are encoded."""
+    assert len({person_of(user, True, b"k", "x") for user in spellings}) == 1
+    policy = Policy(SETTINGS, source=Secure())
+    for number, user in enumerate(spellings):
+        policy.observe(OFFERS[number % 3, 0], 0.5, user=user)
+    policy.finish()
+    assert policy.people is not None
+    assert policy.people["people"] == 1
+    collector = UserUnit(2).collector(3, noise=Simulated(0), centre=0.5, shape=None)
+    for user in spellings:
+        collector.count(Event(0, OFFERS[0, 0], 0.5, user))
+    assert collector.counts()["people"] == 1
+
+
+def test_no_two_users_become_one() -> None:
+    users = [spellings[0] for spellings in SPELLINGS] + OTHERS
+    assert len({person_of(user, True, b"k", "x") for user in users}) == len(users)
+
+
+def test_clients_and_service_name_users_as_the_library_does() -> None:
+    """Through JSON, as a Python client writes it and the service reads it."""
+    for user in [spelling for spellings in SPELLINGS for spelling in spellings] + OTHERS:
+        if user == "\ud800":
+            continue  # no text of JSON
+        read = DecisionRequest.model_validate_json(_written(_ask(user=user))).ask().user
+        assert person_of(read, True, b"k", "x") == person_of(user, True, b"k", "x")
 
 
 @pytest.mark.parametrize("kind", KINDS)

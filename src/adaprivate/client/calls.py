@@ -168,7 +168,7 @@ class Calls:
         candidates: Candidates | None = None,
         *,
         context: Mapping[str, object] | Features | None = None,
-        user: str | int | None = None,
+        user: str | int | uuid.UUID | None = None,
         propensity: bool = True,
         default: str | None = None,
     ) -> Steps[Decision]:
@@ -275,6 +275,8 @@ def _written(body: object) -> bytes:
     def plain(value: object) -> object:
         if hasattr(value, "tolist"):  # NumPy's arrays and numbers
             return value.tolist()
+        if isinstance(value, uuid.UUID):
+            return str(value)
         raise TypeError
 
     try:
@@ -304,7 +306,7 @@ def _list(name: str, written: Sequence[bytes]) -> bytes:
 def _ask(
     candidates: Candidates | None = None,
     context: Mapping[str, object] | Features | None = None,
-    user: str | int | None = None,
+    user: str | int | uuid.UUID | None = None,
     propensity: bool = True,
 ) -> Document:
     offered: list[Any] | None = None

@@ -19,6 +19,7 @@ import polars as pl
 from adaprivate.check import Array, Floats, InputError, Integers, did_you_mean
 from adaprivate.data.reading import PRIVATE, Column, File, checked, fault, look_like_names
 from adaprivate.data.sources import Source, source_of, table_from, table_of
+from adaprivate.people.identity import user_text
 
 OPEN_BANDIT = {"item_id", "position", "click", "propensity_score"}
 ACTIONS, REWARDS, PROPENSITIES = ("action", "item_id"), ("reward", "click"), ("propensity", "propensity_score")
@@ -316,7 +317,7 @@ def _actions(file: File, table: pl.DataFrame, name: str, count: int | None, of: 
 def _users(file: File, table: pl.DataFrame, name: str, of: str) -> Integers:
     values = table[name]
     if values.dtype in _TEXT:
-        missing = (values := values.cast(pl.String)).is_null() | (values == "")
+        missing = (values := _spelled(values.cast(pl.String))).is_null() | (values == "")
     elif values.dtype.is_numeric():
         missing = values.is_null() | values.cast(pl.Float64).is_nan()
     else:
@@ -324,6 +325,12 @@ def _users(file: File, table: pl.DataFrame, name: str, of: str) -> Integers:
     if missing.fill_null(True).any():
         fault(file, _place(int(missing.fill_null(True).arg_max() or 0), of), name, None, "to be there", of=of)
     return (values.rank("dense") - 1).cast(pl.Int64).to_numpy()
+
+
+def _spelled(values: pl.Series) -> pl.Series:
+    """Texts that stand for users, one for all spellings of an identifier, as policies read them."""
+    known = values.drop_nulls().unique()
+    return values.replace(known, pl.Series([user_text(text) for text in known], dtype=pl.String))
 
 
 def named_columns(source: Source, wanted: Sequence[str], taken: Sequence[str | None], user: str | None) -> list[str]:

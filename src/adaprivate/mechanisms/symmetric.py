@@ -16,6 +16,7 @@ from adaprivate.check import Array, Floats
 from adaprivate.mechanisms.base import Mechanism
 from adaprivate.mechanisms.contributions import Collector
 from adaprivate.mechanisms.noise import COEFFICIENT_BITS, EVENT_BITS, Noise, expect_fine_grid, whole_numbers
+from adaprivate.people.identity import user_text
 from adaprivate.privacy import GaussianPrice, Participation, Price
 from adaprivate.privacy.participation import NEIGHBOURS
 
@@ -91,6 +92,7 @@ class GramSum(Collector):
         """Count one person's row."""
         v = check.floats("row", row, (self.dimension,))
         check.expect(isinstance(person, str) and person != "", "person", type(person).__name__, "to be a non-empty str")
+        person = user_text(person)
         check.expect(person not in self._people, "row", "a second one of the same person", "to be the only one")
         norm = float(np.linalg.norm(v))
         if norm > 1:

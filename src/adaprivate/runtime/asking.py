@@ -12,6 +12,7 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.mechanisms.plan import SamplingPlan
+from adaprivate.people.identity import user_text
 
 FARTHEST = 1e300 * (1 - 2**-30)
 """Squared norms up to this are within 1e300 in whatever order they are added up."""
@@ -81,6 +82,7 @@ def users_of(users: object, count: int) -> list[object]:
 def person_of(user: object, needed: bool, key: bytes, policy: str) -> int:
     """The number by which a person is known here, -1 where the policy does not ask whose decisions are.
 
+    :func:`~adaprivate.people.identity.user_text` says which spellings are one person.
     Who lacks the key cannot tell whose it is. Two people with the same number, one in 2^63 pairs, are protected as one.
     """
     if needed:
@@ -93,7 +95,7 @@ def person_of(user: object, needed: bool, key: bytes, policy: str) -> int:
         if not known or user == "" or (isinstance(user, Integral) and abs(int(user)) >= LARGEST):
             kind = type(user).__name__
             raise check.InputError(f"Expected user of type {kind} to be a non-empty str, a whole number or a UUID.")
-        text = str(user).encode("utf-8", "surrogatepass")
+        text = user_text(user).encode("utf-8", "surrogatepass")  # type: ignore[arg-type]
         return int.from_bytes(hashlib.blake2b(text, key=key, digest_size=8).digest()) >> 1
     if user is not None:
         raise check.InputError(f"Expected user not to be given: {policy} was not made to protect people.")

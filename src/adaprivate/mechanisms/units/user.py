@@ -15,6 +15,7 @@ from adaprivate.check import Array, Floats
 from adaprivate.mechanisms.contributions import Contribution, Coordinates, EventCollector, towards_zero
 from adaprivate.mechanisms.noise import EVENT_BITS, Noise
 from adaprivate.mechanisms.units.base import Event, Unit, person_of
+from adaprivate.people.identity import user_text
 from adaprivate.privacy import Participation, UserLedger, users
 
 
@@ -76,7 +77,7 @@ class UserSum(EventCollector):
         person_of(event)
 
     def count(self, event: Event) -> bool:
-        return self.add(str(person_of(event)), event.features, event.reward)
+        return self.add(user_text(person_of(event)), event.features, event.reward)
 
     def copy(self) -> Self:
         twin = copy(self)
