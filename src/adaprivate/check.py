@@ -25,11 +25,21 @@ Integers = npt.NDArray[np.int64]
 Choice = TypeVar("Choice", bound=str)
 
 
+class Unsaid(str):
+    """The name of a value that no error repeats: it may be private, as contexts are under joint and local guarantees."""
+
+    __slots__ = ()
+
+
 def expect(condition: bool, name: str, value: object, requirement: str) -> None:
-    """Raise ``Expected name=value requirement.`` unless the condition holds."""
+    """Raise ``Expected name=value requirement.`` unless the condition holds; of an :class:`Unsaid` name no value."""
     if not condition:
-        shown = "" if value is None and requirement.startswith("to be given") else f"={_show(value)}"
-        raise InputError(f"Expected {name}{shown} {requirement}.")
+        shown = name if value is None and requirement.startswith("to be given") else _named(name, value)
+        raise InputError(f"Expected {shown} {requirement}.")
+
+
+def _named(name: str, value: object) -> str:
+    return name if isinstance(name, Unsaid) else f"{name}={_show(value)}"
 
 
 def _show(value: object) -> str:
@@ -89,7 +99,7 @@ def real(
 ) -> float:
     """A finite number within the stated bounds."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise InputError(f"Expected {name}={_show(value)} to be a number.")
+        raise InputError(f"Expected {_named(name, value)} to be a number.")
     try:
         number = float(value)
     except OverflowError:
@@ -113,7 +123,7 @@ def whole(name: str, value: object, *, at_least: int | None = None, at_most: int
     """A whole number within the stated bounds; floats are refused even when they are whole."""
     expect(value is not None, name, value, "to be given: a whole number")
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
-        raise InputError(f"Expected {name}={_show(value)} to be a whole number.")
+        raise InputError(f"Expected {_named(name, value)} to be a whole number.")
     number = int(value)
     if at_least is not None:
         expect(number >= at_least, name, value, f">= {at_least}")
@@ -158,9 +168,9 @@ def one_of(name: str, value: object, options: Iterable[str], rest: str = "") -> 
         question = did_you_mean(value, allowed)
         if question and len(allowed) > MANY:  # what was perhaps meant comes before a long list
             names = f"They are {', '.join(allowed)}{rest}."
-            raise InputError(f"Expected {name}={_show(value)} to be one of {len(allowed)} names.{question} {names}")
+            raise InputError(f"Expected {_named(name, value)} to be one of {len(allowed)} names.{question} {names}")
         words = "in {" + ", ".join(allowed) + "}" + rest
-        raise InputError(f"Expected {name}={_show(value)} {words}.{question}")
+        raise InputError(f"Expected {_named(name, value)} {words}.{question}")
     return value
 
 
@@ -178,7 +188,7 @@ def known(options: Iterable[str], allowed: Iterable[str], of: str = "") -> None:
 
 
 def floats(name: str, value: object, shape: tuple[int | None, ...]) -> Floats:
-    """A finite float array of the given shape (``None`` leaves an axis free)."""
+    """A finite float array of the given shape (``None`` leaves an axis free). No error repeats a number of it."""
     if type(value) is np.ndarray and value.ndim == 1 and value.dtype == np.float64 and value.shape == shape:
         with np.errstate(over="ignore", invalid="ignore"):
             square = value.dot(value)
@@ -187,7 +197,9 @@ def floats(name: str, value: object, shape: tuple[int | None, ...]) -> Floats:
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"Expected {name}={_show(value)} to be an array of numbers.") from None
+        array = None
+    if array is None:  # raised here, and so without the first error, whose text may quote a value
+        raise InputError(f"Expected {name} to be an array of numbers.")
     wanted = "(" + ", ".join("*" if n is None else str(n) for n in shape) + ("," if len(shape) == 1 else "") + ")"
     fits = array.ndim == len(shape) and all(n is None or n == m for n, m in zip(shape, array.shape, strict=True))
     expect(fits, f"{name}.shape", array.shape, f"== {wanted}")

@@ -132,9 +132,9 @@ class Dispatch:
 def record(**fields: float | int | bool) -> Record:
     """One record with these named numbers, as compiled code reads and changes them: ``s = state.scalars[0]; s.width``.
 
-    A field has the type of what it is given: give ``float(alpha)`` where a setting may be a whole number. A bool becomes the
-    whole number 0 or 1. Every field thus fills a word, and no byte lies between fields: NumPy never writes such bytes, and
-    they would show what the memory held before, perhaps a reward.
+    A field has the type of what it is given: give ``float(alpha)`` where a setting may be a whole number. A bool becomes 0
+    or 1. Every field thus fills a word, and no byte lies between fields: NumPy never writes such bytes, and they would show
+    what the memory held before, perhaps a reward.
     """
     kinds = [(name, np.int64 if isinstance(v, int) else np.float64) for name, v in fields.items()]
     return np.array([tuple(fields.values())], dtype=np.dtype(kinds, align=True))

@@ -138,7 +138,7 @@ def test_categories_and_others():
     assert vector(DEVICE, "fridge")[0].tolist() == vector(DEVICE, "")[0].tolist() == [0, 0, 1]
     closed = DEVICE | {"other": False}
     assert vector(closed, "desktop")[0].tolist() == [0, 1]
-    with pytest.raises(InputError, match=r"^Expected context\.device='fridge' in \{phone, desktop\}\.$"):
+    with pytest.raises(InputError, match=r"^Expected context\.device in \{phone, desktop\}\.$"):
         vector(closed, "fridge")
 
 
@@ -402,11 +402,11 @@ def test_norm_reaches_one():
 def test_prepared_contexts_that_are_too_long_are_refused():
     featuriser = made(HOUR, CLOCK)
     featuriser.build([1.0, 0.0, 1.0], np.eye(4))
-    with pytest.raises(InputError, match=r"^Expected context\.norm=2\.0 <= 1\.41421, as context_vector makes it\.$"):
+    with pytest.raises(InputError, match=r"^Expected context\.norm <= 1\.41421, as context_vector makes it\.$"):
         featuriser.build([0.0, 2.0, 0.0], np.eye(4))
-    with pytest.raises(InputError, match=r"^Expected contexts\.norm=2\.0 <= 1\.41421"):
+    with pytest.raises(InputError, match=r"^Expected contexts\.norm <= 1\.41421"):
         featuriser.build_many([[0.0, 1.0, 0.0], [0.0, 2.0, 0.0]], [np.eye(4)] * 2)
-    with pytest.raises(InputError, match=r"^Expected context\.norm=.* <= "):
+    with pytest.raises(InputError, match=r"^Expected context\.norm <= "):
         featuriser.build([1e300, 0.0, 0.0], np.eye(4))
 
 
@@ -628,24 +628,24 @@ def test_refused_without_items():
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"hour": math.nan}, "Expected context.hour=nan to be finite."),
-        ({"hour": -math.inf}, "Expected context.hour=-inf to be finite."),
-        ({"hour": 10**400}, "Expected context.hour=1"),
-        ({"hour": "6"}, "Expected context.hour='6' to be a number."),
-        ({"hour": True}, "Expected context.hour=True to be a number."),
-        ({"device": 1.5}, "Expected context.device=1.5 to be a text, a whole number or a boolean."),
-        ({"device": ["phone"]}, "Expected context.device=['phone'] to be a text, a whole number or a boolean."),
-        ({"country": 0.5}, "Expected context.country=0.5 to be a text, a whole number or a boolean."),
-        ({"country": b"de"}, "Expected context.country=b'de' to be a text, a whole number or a boolean."),
+        ({"hour": math.nan}, "Expected context.hour to be finite."),
+        ({"hour": -math.inf}, "Expected context.hour to be finite."),
+        ({"hour": 10**400}, "Expected context.hour to be finite."),
+        ({"hour": "6"}, "Expected context.hour to be a number."),
+        ({"hour": True}, "Expected context.hour to be a number."),
+        ({"device": 1.5}, "Expected context.device to be a text, a whole number or a boolean."),
+        ({"device": ["phone"]}, "Expected context.device to be a text, a whole number or a boolean."),
+        ({"country": 0.5}, "Expected context.country to be a text, a whole number or a boolean."),
+        ({"country": b"de"}, "Expected context.country to be a text, a whole number or a boolean."),
         ({"embedding": [0.1]}, "Expected context.embedding.shape=(1,) == (8,)."),
         ({"embedding": [0.1, math.nan, *[0] * 6]}, "Expected context.embedding[1]=nan to be finite."),
-        ({"embedding": ["0.1"] * 8}, "Expected context.embedding=['0.1', "),
-        ({"embedding": [[0.1], [0.1, 0.2]]}, "Expected context.embedding=[[0.1], [0.1, 0.2]] to be an array of numbers."),
+        ({"embedding": ["0.1"] * 8}, "Expected context.embedding to be an array of numbers."),
+        ({"embedding": [[0.1], [0.1, 0.2]]}, "Expected context.embedding to be an array of numbers."),
         ({"embedding": None}, "Expected context.embedding to be given: its description has no 'missing'."),
-        ({"clock": math.inf}, "Expected context.clock=inf to be finite."),
-        ({"huor": 3}, "Expected context field='huor' in {hour, device, country, embedding, clock}."),
-        ({"huor": None}, "Expected context field='huor' in {hour, device, country, embedding, clock}."),
-        ({3: 3}, "Expected context field=3 in {hour, device, country, embedding, clock}."),
+        ({"clock": math.inf}, "Expected context.clock to be finite."),
+        ({"huor": 3}, "Expected context field in {hour, device, country, embedding, clock}."),
+        ({"huor": None}, "Expected context field in {hour, device, country, embedding, clock}."),
+        ({3: 3}, "Expected context field in {hour, device, country, embedding, clock}."),
     ],
 )
 def test_refused_contexts(change, sentence):
@@ -665,7 +665,7 @@ def test_refused_shapes_and_kinds():
     nan_item = np.zeros((3, 4))
     nan_item[2, 1] = math.nan
     for context, items, sentence in [
-        ("hour", np.eye(4), r"context='hour' to be an array of numbers"),
+        ("hour", np.eye(4), r"context to be an array of numbers"),
         ([0.0], np.eye(4), r"context\.shape=\(1,\) == \(30,\)"),
         (np.zeros(31), np.eye(4), r"context\.shape=\(31,\) == \(30,\)"),
         (np.zeros((1, 30)), np.eye(4), r"context\.shape=\(1, 30\) == \(30,\)"),
@@ -675,7 +675,7 @@ def test_refused_shapes_and_kinds():
         (c, np.zeros((0, 4)), r"items\.shape=\(0, 4\) to hold at least one item"),
         (c, nan_item, r"items\[2, 1\]=nan to be finite"),
         (c, [[0, 0, 0, math.inf]], r"items\[0, 3\]=inf to be finite"),
-        (c, [["a"] * 4], r"items=\[\['a', 'a', 'a', 'a'\]\] to be an array of numbers"),
+        (c, [["a"] * 4], r"items to be an array of numbers"),
     ]:
         with pytest.raises(InputError, match=rf"^Expected {sentence}\.$"):
             featuriser.build(context, items)
@@ -683,9 +683,9 @@ def test_refused_shapes_and_kinds():
         featuriser.build_many([c, c], np.zeros((3, 2, 4)))
     with pytest.raises(InputError, match=r"^Expected contexts\.shape=\(30,\) == \(\*, 30\)\.$"):
         featuriser.build_many(c, np.zeros((1, 2, 4)))
-    with pytest.raises(InputError, match=r"^Expected contexts\[1\]=3 to be a dict\.$"):
+    with pytest.raises(InputError, match=r"^Expected contexts\[1\] to be a dict\.$"):
         featuriser.context_vectors([CONTEXT, 3])
-    with pytest.raises(InputError, match=r"^Expected context field='hour' to be absent: no field is described\.$"):
+    with pytest.raises(InputError, match=r"^Expected context field to be absent: no field is described\.$"):
         made(items=FEATURES, interactions="none").build({"hour": 3}, np.eye(4))
 
 

@@ -88,7 +88,7 @@ def test_whose_decisions_they_were(tmp_path):
     assert data.log(table).user.tolist() == [1, 0, 1]  # user comes before user_id
     assert data.log(table, user="user_id").user.tolist() == [0, 1, 2]
     assert data.log(table.with_columns(pl.col("user_id").cast(pl.Categorical)), user="user_id").user.tolist() == [0, 1, 2]
-    spelled = table.with_columns(user=pl.Series(["\u00e9", "e\u0301", "e"]))  # an accent in two encodings, as policies read it
+    spelled = table.with_columns(user=pl.Series(["\u00e9", "e\u0301", "e"]))  # one accent, encoded in two ways
     assert data.log(spelled).user.tolist() == [1, 1, 0]
     assert data.log(table, features=["us"]).names == ("user_id=a", "user_id=b", "user_id=c")  # who is no context ...
     assert data.log(table, features=["user"]).names == ("user",)  # ... unless it is said to be

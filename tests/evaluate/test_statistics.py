@@ -127,7 +127,7 @@ MISTAKES = [
     (lambda: summary(1.0), r"^Expected values\.shape=\(\) == \(\*,\)\.$"),
     (lambda: summary([[1.0, 2.0]]), r"^Expected values\.shape=\(1, 2\) == \(\*,\)\.$"),
     (lambda: summary([1.0, math.nan]), r"^Expected values\[1\]=nan to be finite\.$"),
-    (lambda: summary(["a", "b"]), r"^Expected values=\['a', 'b'\] to be an array of numbers\.$"),
+    (lambda: summary(["a", "b"]), r"^Expected values to be an array of numbers\.$"),
     (lambda: summary([1.0, 2.0], 1.0), r"^Expected confidence=1\.0 > 0 and < 1\.$"),
     (lambda: summary([1.0, 2.0], 95), r"^Expected confidence=95 > 0 and < 1\.$"),
     (lambda: paired([1.0], [1.0]), r"^Expected len\(ours\)=1 >= 2\.$"),

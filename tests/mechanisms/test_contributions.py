@@ -112,7 +112,7 @@ def test_users_enter_so_many_batches_and_no_more():
         ([0.1, 0.2, 0.3], -0.1, REWARD),
         ([0.1, 0.2, 0.3], math.nan, REWARD),
         ([0.1, 0.2, 0.3], "good", REWARD),
-        ("abc", 0.5, "Expected features='abc' to be an array of numbers."),
+        ("abc", 0.5, "Expected features to be an array of numbers."),
     ],
 )
 @pytest.mark.parametrize("noise", [Simulated(0), Secure()], ids=["simulated", "secure"])

@@ -70,6 +70,20 @@ MUTATIONS = [
         "two people taken for one for their look",
         (("tests/policies/test_people.py", "two_users"),),
     ),
+    Mutation(
+        "check.py",
+        "return name if isinstance(name, Unsaid) else",
+        "return",
+        "a context repeated by what refuses it",
+        (("tests/policies/test_private_contexts.py", "repeats"),),
+    ),
+    Mutation(
+        "runtime/asking.py",
+        "        offered = None\n    if offered",
+        "        raise check.InputError(f'Expected {candidates}.')\n    if offered",
+        "candidates repeated by what refuses them",
+        (("tests/policies/test_private_contexts.py", "repeats"),),
+    ),
     # --- people, by rivals of the ledger --------------------------------------------------------------------------------
     Mutation(
         PEOPLE,
@@ -1147,7 +1161,8 @@ MUTATIONS = [
     Mutation(
         BOOK,
         "            self._enter(event)\n        except NotEnteredError as error:\n",
-        "            self._enter(event)\n        except check.InputError as error:\n            self.round -= 1\n            error.by = None\n",
+        "            self._enter(event)\n        except check.InputError as error:\n"
+        "            self.round -= 1\n            error.by = None\n",
         "any error of what interrupts taken for a refusal",
         (("tests/policies/test_counted_once.py", "interruption_inside and items"),),
     ),

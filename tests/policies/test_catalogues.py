@@ -304,10 +304,10 @@ def test_bad_tables_are_refused(features, ids, text):
 @pytest.mark.parametrize(
     ("among", "text"),
     [
-        ([], "Expected among=.* to hold at least one item"),
-        ([0, 30], r"Expected among\[1\]=30 >= 0 and < 30, the items"),
-        ([5, -1], r"Expected among\[1\]=-1 >= 0 and < 30, the items"),
-        ([5, 4, 5], "Expected among=5 to come once"),
+        ([], "Expected among to hold at least one item"),
+        ([0, 30], r"Expected among\[1\] >= 0 and < 30, the items"),
+        ([5, -1], r"Expected among\[1\] >= 0 and < 30, the items"),
+        ([5, 4, 5], "Expected among to name every item once"),
         ([0.0, 1.0], "to be a list of whole numbers"),
         ("tea", "to be a list of whole numbers"),
         (3, "to be a list of whole numbers"),
@@ -329,7 +329,7 @@ def test_what_does_not_fit_is_refused():
     catalogue = ap.Catalogue(rows)
     with pytest.raises(ap.InputError, match=r"Expected candidates.dimension=3 == 6"):
         policy.decide(ap.Catalogue(np.eye(3)))
-    with pytest.raises(ap.InputError, match=r"Expected among=.* not to be given with candidates of type ndarray"):
+    with pytest.raises(ap.InputError, match=r"Expected among not to be given with candidates of type ndarray"):
         policy.decide(rows, among=[1])
     for among in (None, [1, 2], []):
         with pytest.raises(ap.InputError, match="to be a list with the places or the mask of each decision"):

@@ -32,7 +32,7 @@ OFFERS = RNG.standard_normal((90, 4, 3)) / 3
 KNOWN = "0b5c1d1e-7f2a-4c3b-9d4e-abcdefabcdef"
 
 
-class Name(str, Enum):
+class Name(str, Enum):  # noqa: UP042  # its str is what is tested
     """An enum whose members are texts, and whose ``str`` is something else."""
 
     ANNA = "anna"
@@ -107,8 +107,15 @@ SPELLINGS = [
     [UUID(KNOWN), KNOWN, KNOWN.upper(), "{" + KNOWN + "}", f"urn:uuid:{KNOWN}", f"URN:UUID:{KNOWN.upper()}"],
 ]
 """Spellings of one user each."""
-OTHERS = ["Anna", " anna", "Name.ANNA", "07", "7.0", "Ⅶ", "７", "e", "é\u0301", "\ud800", KNOWN[:-1] + "0", KNOWN.replace("-", "")]
-OTHERS += ["{" + KNOWN, KNOWN + "}", KNOWN + "\n", KNOWN.replace("b", "ｂ"), "urn:uuid:{" + KNOWN + "}"]
+OTHERS = ["Anna", " anna", "Name.ANNA", "07", "7.0", "Ⅶ", "７", "e", "é\u0301", "\ud800", KNOWN[:-1] + "0"]
+OTHERS += [
+    KNOWN.replace("-", ""),
+    "{" + KNOWN,
+    KNOWN + "}",
+    KNOWN + "\n",
+    KNOWN.replace("b", "ｂ"),
+    "urn:uuid:{" + KNOWN + "}",
+]
 """Users of their own, all of them."""
 
 

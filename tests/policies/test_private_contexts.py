@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -273,3 +274,78 @@ def test_settings_of_a_stored_plan_are_the_stored_ones():
     other = dataclasses.replace(made, noise="sqrt").under(made.plan)
     assert other.plan is made.plan
     np.testing.assert_array_equal(other.learner().decoder, made.learner().decoder)
+
+
+SECRET, DIAGNOSIS = 0.1234567, "sleeplessness"
+
+
+def said(error):
+    """All texts of an exception: of its own, of its attributes, and of those that it came from, shown or not."""
+    texts = []
+    while error is not None:
+        texts += [repr(error), str(vars(error))]
+        error = error.__cause__ or error.__context__
+    return "\n".join(texts)
+
+
+def expect_refusals(*calls):
+    """Each of these calls (function, arguments) is refused, and no text of the refusal holds a secret."""
+    for function, *arguments in calls:
+        with pytest.raises((InputError, ValueError)) as refusal:
+            function(*arguments)
+        texts = said(refusal.value)
+        assert str(SECRET)[2:] not in texts
+        assert DIAGNOSIS not in texts
+
+
+@pytest.mark.parametrize("name", ["noise-aware-joint", "ldp-linucb"])
+@pytest.mark.parametrize("source", [{"seed": 0}, {"source": Secure()}], ids=["simulated", "exact"])
+def test_no_refusal_repeats_a_context(name, source):
+    """Candidates are private here, and whoever reads the logs must not learn them from what was wrong with one."""
+    policy = ap.policy(name, dimension=D, rounds=ROUNDS, **source)
+    catalogue = ap.Catalogue(np.eye(D))
+    rows = [[SECRET, DIAGNOSIS, 0.1], [SECRET, math.nan, 0.1], [SECRET] * 4, {"diagnosis": DIAGNOSIS}, DIAGNOSIS, SECRET]
+    for row in [*rows, [[SECRET], SECRET]]:
+        expect_refusals(
+            (policy.decide, [row]),
+            (policy.decide, row),
+            (policy.decide_many, [[row], [row]]),
+            (policy.propensities, [row]),
+            (policy.observe, row, 0.5),
+            (partial(policy.decide, among=[row]), catalogue),
+        )
+    expect_refusals((policy.decide, [[SECRET, 0.5, 0.1], [0.3]]), (policy.decide, [[1e200, SECRET, 0.0]]))
+    assert (policy.decided, policy.round) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"name": "age", "kind": "number", "low": 0, "high": 1},
+        {"name": "hour", "kind": "cyclic", "period": 24},
+        {"name": "ill", "kind": "category", "values": ["a", "b"], "other": False},
+        {"name": "place", "kind": "hashed", "buckets": 4},
+        {"name": "rest", "kind": "vector", "length": 2, "norm": 1},
+    ],
+    ids=lambda field: field["kind"],
+)
+def test_no_refusal_of_a_featuriser_repeats_a_context(field):
+    """It serves policies whose contexts are private, too."""
+    made = ap.Featuriser.from_dict({"context": [field], "items": {"kind": "one-hot", "most": 3}})
+    name, kinds = field["name"], field["kind"]
+    odd = [[SECRET, [DIAGNOSIS]], {DIAGNOSIS: 1}, DIAGNOSIS.encode(), [[SECRET], SECRET], [DIAGNOSIS] * 2]
+    for value in odd if kinds == "hashed" else [*odd, DIAGNOSIS]:
+        expect_refusals(
+            (made.build, {name: value}, [0, 1]),
+            (made.context_vectors, [{name: value}]),
+            (made.build, [value], [0, 1]),
+        )
+    far = [50 + SECRET] * made.context_length
+    expect_refusals(
+        (made.build, {DIAGNOSIS: 1, name: None}, [0, 1]),
+        (made.build, far, [0, 1]),
+        (made.context_vectors, DIAGNOSIS),
+        (made.context_vectors, [DIAGNOSIS]),
+    )
+    bare = ap.Featuriser.from_dict({"items": {"kind": "one-hot", "most": 3}, "interactions": "none"})
+    expect_refusals((bare.build, {DIAGNOSIS: 1}, [0, 1]))

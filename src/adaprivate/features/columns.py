@@ -36,6 +36,7 @@ def coordinates(fields: Sequence[Field], table: pl.DataFrame, clipping: Clipping
 
 def _fill(part: Floats, field: Field, values: pl.Series) -> int:
     """Write the coordinates of a column; how many values were clipped."""
+    name = check.Unsaid(field.name)
     if field.missing is None and values.null_count():
         row = int(values.is_null().arg_max() or 0)
         raise check.InputError(
@@ -44,12 +45,12 @@ def _fill(part: Floats, field: Field, values: pl.Series) -> int:
     if isinstance(field, Number | Cyclic):
         return _fill_numbers(part, field, values)
     if isinstance(field, Vector):
-        return sum(field.fill(part[row], _given(field, value), field.name) for row, value in enumerate(values.to_list()))
+        return sum(field.fill(part[row], _given(field, value), name) for row, value in enumerate(values.to_list()))
     texts = values.cast(pl.String) if values.dtype in (pl.Categorical, pl.Enum) else values
     known = texts.unique()
     rows = np.zeros((len(known), field.width))
     for place, value in enumerate(known.to_list()):
-        field.fill(rows[place], _given(field, value), field.name)
+        field.fill(rows[place], _given(field, value), name)
     names = pl.DataFrame({"value": known, "place": np.arange(len(known))})
     part[:] = rows[_places(texts, names)]
     return 0
@@ -70,7 +71,7 @@ def _fill_numbers(part: Floats, field: Number | Cyclic, values: pl.Series) -> in
     numbers = values.cast(pl.Float64, strict=False)
     wrong = (numbers.is_null() & values.is_not_null()) | ~numbers.is_finite().fill_null(True)
     if wrong.any():
-        check.real(field.name, values[int(wrong.arg_max() or 0)])
+        check.real(check.Unsaid(field.name), values[int(wrong.arg_max() or 0)])
         raise check.InputError(f"Expected {field.name} to be numbers.")
     if field.missing is not None:
         numbers = numbers.fill_null(field.missing)

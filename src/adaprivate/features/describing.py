@@ -102,7 +102,7 @@ def numbers(name: str, value: object, shape: tuple[int | None, ...]) -> Floats:
     except (TypeError, ValueError, OverflowError):
         array = np.asarray("ragged")
     if array.dtype.kind not in "fiu":
-        check.expect(False, name, value, "to be an array of numbers")
+        raise check.InputError(f"Expected {name} to be an array of numbers.")
     return check.floats(name, array, shape)
 
 

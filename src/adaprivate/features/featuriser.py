@@ -127,14 +127,14 @@ class Featuriser:
     def context_vectors(self, contexts: Sequence[object], clipping: Clipping | None = None) -> Floats:
         """The coordinates (n, |c|) of n contexts."""
         listed = isinstance(contexts, Sequence) and not isinstance(contexts, str | bytes)
-        check.expect(listed, "contexts", contexts, "to be a list of contexts")
+        check.expect(listed, check.Unsaid("contexts"), contexts, "to be a list of contexts")
         vectors = np.zeros((len(contexts), self.context_length))
         for place, context in enumerate(contexts):
             self._fill(vectors[place], f"contexts[{place}]", context, clipping)
         return vectors
 
     def _fill(self, vector: Floats, where: str, context: object, clipping: Clipping | None) -> int:
-        given = {} if context is None else mapping(where, context)
+        given = {} if context is None else mapping(check.Unsaid(where), context)
         clipped = found = 0
         for field, start, end in self._places:
             name = field.name
@@ -144,15 +144,16 @@ class Featuriser:
                 value = field.missing
                 if value is None:
                     raise check.InputError(f"Expected {where}.{name} to be given: its description has no 'missing'.")
-            beyond = field.fill(vector[start:end], value, f"{where}.{name}")
+            beyond = field.fill(vector[start:end], value, check.Unsaid(f"{where}.{name}"))
             clipped += beyond
             if clipping is not None and field.bounded:
                 clipping.count(name, beyond)
         if found != len(given):
             names = [field.name for field in self.context]
             unknown = next(key for key in given if key not in names)
-            check.expect(bool(names), f"{where} field", unknown, "to be absent: no field is described")
-            check.one_of(f"{where} field", unknown, names)
+            asked = check.Unsaid(f"{where} field")
+            check.expect(bool(names), asked, unknown, "to be absent: no field is described")
+            check.one_of(asked, unknown, names)
         return clipped
 
     # --- candidates ---------------------------------------------------------------------------------------------------
@@ -195,7 +196,7 @@ class Featuriser:
             longest = math.hypot(*context.tolist())
         if context.shape[-1] != self.context_length or not longest <= self._longest:  # or NaN
             numbers(name, context, shape)
-            check.expect(False, f"{name}.norm", longest, f"<= {self._longest:g}, as context_vector makes it")
+            check.expect(False, check.Unsaid(f"{name}.norm"), longest, f"<= {self._longest:g}, as context_vector makes it")
         whole = np.empty((*context.shape[:-1], 1 + self.context_length))
         whole[..., 0] = self._scale
         np.multiply(context, self._scale, out=whole[..., 1:])

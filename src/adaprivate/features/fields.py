@@ -54,7 +54,7 @@ class Field(ABC):
         """How many coordinates."""
 
     @abstractmethod
-    def fill(self, part: Floats, value: object, where: str) -> int:
+    def fill(self, part: Floats, value: object, where: check.Unsaid) -> int:
         """Write the coordinates of ``value`` into ``part``, which is zero; 1 if it was clipped, else 0."""
 
 
@@ -87,7 +87,7 @@ class Number(Field):
     def width(self) -> int:
         return 1
 
-    def fill(self, part: Floats, value: object, where: str) -> int:
+    def fill(self, part: Floats, value: object, where: check.Unsaid) -> int:
         number = check.real(where, value)
         inside = min(max(number, self.low), self.high)
         part[0] = 2.0 * ((inside - self.low) / (self.high - self.low)) - 1.0
@@ -116,7 +116,7 @@ class Cyclic(Field):
     def width(self) -> int:
         return 2
 
-    def fill(self, part: Floats, value: object, where: str) -> int:
+    def fill(self, part: Floats, value: object, where: check.Unsaid) -> int:
         angle = 2.0 * math.pi * (math.fmod(check.real(where, value), self.period) / self.period)
         part[0], part[1] = math.cos(angle), math.sin(angle)
         return 0
@@ -165,7 +165,7 @@ class Category(Field):
             return len(self.values)
         return found
 
-    def fill(self, part: Floats, value: object, where: str) -> int:
+    def fill(self, part: Floats, value: object, where: check.Unsaid) -> int:
         part[self.place(value, where)] = 1.0
         return 0
 
@@ -193,7 +193,7 @@ class Hashed(Field):
     def width(self) -> int:
         return self.buckets
 
-    def fill(self, part: Floats, value: object, where: str) -> int:
+    def fill(self, part: Floats, value: object, where: check.Unsaid) -> int:
         text = f"{self.name}\0{label(where, value)}".encode("utf-8", "surrogatepass")
         number = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
         part[(number >> 1) % self.buckets] = 1.0 if number & 1 else -1.0
@@ -229,7 +229,7 @@ class Vector(Field):
     def width(self) -> int:
         return self.length
 
-    def fill(self, part: Floats, value: object, where: str) -> int:
+    def fill(self, part: Floats, value: object, where: check.Unsaid) -> int:
         row = numbers(where, value, (self.length,))
         clipped = 0
         if math.hypot(*row.tolist()) > self.norm:

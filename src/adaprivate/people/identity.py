@@ -27,5 +27,5 @@ def user_text(user: str | int | Integral | UUID) -> str:
     if not text.isascii():
         return unicodedata.normalize("NFC", text)
     if len(text) in _UUID_LENGTHS and (found := _UUID.fullmatch(text)):
-        return next(filter(None, found.groups())).lower()
+        return str(found[1] or found[2] or found[3]).lower()
     return text

@@ -68,8 +68,8 @@ def _epsilon_with_slack(price: Price, ideal: Callable[[float], float], delta: fl
     if most < 1:
         raise check.InputError(f"Expected delta={delta!r} well above the discretization slack {price.slack:.3g}.")
     raise check.InputError(
-        f"Expected epsilon={ideal(delta):.4g} <= {most} for exact noise at delta={delta:g}: smaller noise shows the grid on "
-        "which it is drawn. Choose a smaller epsilon; simulated noise (seed=) takes any, for experiments."
+        f"Expected epsilon={ideal(delta):.4g} <= {most} for exact noise at delta={delta:g}: smaller noise shows the grid "
+        "on which it is drawn. Choose a smaller epsilon; simulated noise (seed=) takes any, for experiments."
     )
 
 

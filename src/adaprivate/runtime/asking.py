@@ -25,6 +25,8 @@ def offered_of(candidates: object, axes: int, dimension: int) -> Floats:
     try:
         offered = np.array(candidates, np.float64, order="C")
     except (TypeError, ValueError, OverflowError):
+        offered = None
+    if offered is None:  # not while the first error is handled, whose text may quote a number
         offered = check.floats("candidates", candidates, (None,) * (axes - 1) + (dimension,))
     shape = offered.shape
     if len(shape) != axes or shape[-1] != dimension or 0 in shape:

@@ -126,15 +126,14 @@ def _places(among: object, count: int) -> Integers:
         check.expect(len(given) == count, "len(among)", len(given), f"== {count}, or a list of places")
         given = np.flatnonzero(given)
     whole = given.ndim == 1 and (given.dtype.kind in "iu" or not len(given))
-    check.expect(whole, "among", among, "to be a list of whole numbers, the places of items, or a mask")
-    check.expect(len(given) > 0, "among", among, "to hold at least one item")
+    check.expect(whole, check.Unsaid("among"), among, "to be a list of whole numbers, the places of items, or a mask")
+    check.expect(len(given) > 0, check.Unsaid("among"), among, "to hold at least one item")
     ordered = np.sort(given)
     if ordered[0] < 0 or ordered[-1] >= count:
         where = int(np.flatnonzero((given < 0) | (given >= count))[0])
-        check.expect(False, f"among[{where}]", given[where], f">= 0 and < {count}, the items")
-    same = ordered[1:] == ordered[:-1]
-    if same.any():
-        check.expect(False, "among", ordered[1:][same][0], "to come once")
+        check.expect(False, check.Unsaid(f"among[{where}]"), given[where], f">= 0 and < {count}, the items")
+    repeated = bool((ordered[1:] == ordered[:-1]).any())
+    check.expect(not repeated, check.Unsaid("among"), among, "to name every item once")
     return np.array(given, np.int64)
 
 
@@ -143,7 +142,12 @@ def catalogue_of(candidates: object, among: object) -> Catalogue | None:
     if isinstance(candidates, Catalogue):
         return candidates
     kind = type(candidates).__name__
-    check.expect(among is None, "among", among, f"not to be given with candidates of type {kind}, only with a Catalogue")
+    check.expect(
+        among is None,
+        check.Unsaid("among"),
+        among,
+        f"not to be given with candidates of type {kind}, only with a Catalogue",
+    )
     return None
 
 

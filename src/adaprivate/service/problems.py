@@ -187,7 +187,7 @@ def repeated(content: bytes) -> str | None:
 
 
 _NAMED = re.compile(
-    r"^Expected (?:len\()?([a-z]\w*(?:\[\d+(?:, \d+)*\]|\.[\w-]+)*)(?:=|\)|\['| (?:to|not) | (?:key|field)=)"
+    r"^Expected (?:len\()?([a-z]\w*(?:\[\d+(?:, \d+)*\]|\.[\w-]+)*)(?:=|\)|\['| (?:(?:key|field)(?:=| )|to |not |in |<= ))"
 )
 
 
