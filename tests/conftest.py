@@ -12,6 +12,8 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")  # read once, when NumPy is first imported
 
 import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from tests import programs  # noqa: E402
 
 _made: list[Path] = []
 
@@ -50,6 +52,15 @@ def made_table(folder, rows=400):
     y = rng.integers(0, 3, rows)
     folder.mkdir(parents=True)
     np.savez(folder / "data.npz", X=rng.standard_normal((rows, 4)) + np.eye(3, 4)[y] * 3, y=y)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Tests that lack the same program are told of in one line: pytest joins skips of one place and reason."""
+    report = yield
+    if call.excinfo is not None and isinstance(call.excinfo.value, programs.Absent):
+        report.longrepr = (programs.__file__, 1, f"Skipped: {call.excinfo.value}")
+    return report
 
 
 def pytest_configure(config):

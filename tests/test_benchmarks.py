@@ -13,6 +13,7 @@ import types
 from pathlib import Path
 
 import pytest
+from tests.programs import GIT
 
 from adaprivate.check import InputError
 
@@ -232,10 +233,11 @@ def test_memory_is_measured_to_the_most_rounds(measuring, monkeypatch):
 
 def test_what_was_measured_on_other_code_is_said(shown, tmp_path):
     """By what git has, not by the clock: a commit that changes no code changes nothing."""
+    program = GIT.need()
 
     def git(*words):
         identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
-        done = subprocess.run(["git", "-C", str(tmp_path), *identity, *words], capture_output=True, text=True, check=True)
+        done = subprocess.run([program, "-C", str(tmp_path), *identity, *words], capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
     def committed(path, text):

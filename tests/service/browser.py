@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.programs import BROWSER
 
 FLAGS = (
     "--headless=new",
@@ -42,7 +42,6 @@ FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "/usr/bin/chromium")
 # Puts the two pipes where Chromium looks for them, then becomes Chromium.
 BECOME = (
     "import fcntl, os, sys\n"
@@ -53,25 +52,11 @@ BECOME = (
 )
 
 
-def chromium() -> str:
-    """Where Chromium is; a test without one fails and says how to get it."""
-    named = os.environ.get("CHROMIUM")
-    for name in [named] if named else NAMES:
-        found = shutil.which(name)
-        if found:
-            return found
-    pytest.fail(
-        "These tests need a Chromium: install it (Debian and Ubuntu: apt-get install chromium), "
-        "or say in the variable CHROMIUM where it is.",
-        pytrace=False,
-    )
-
-
 class Browser:
     """One Chromium with a folder of its own, gone when closed."""
 
     def __init__(self) -> None:
-        program = chromium()
+        program = BROWSER.need()
         self._folder = tempfile.mkdtemp(prefix="adaprivate-chromium-")
         commands, self._write = os.pipe()
         self._read, answers = os.pipe()
