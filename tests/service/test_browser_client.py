@@ -4,6 +4,9 @@ What left the page is read from the browser's own record of its network, not fro
 """
 
 import json
+import math
+import random
+from decimal import Decimal, localcontext
 from fractions import Fraction
 from pathlib import Path
 
@@ -18,6 +21,7 @@ from adaprivate.service.access import create_key
 
 FALSE_ALARM = 1e-6
 KEEP = RandomisedResponse(1.0).keep
+LIES = ("1", "0", "0.2", "0.5", '"0.7"', "null", "undefined", "NaN", "-Infinity", "Infinity", "1 - 2 ** -53")
 
 
 @pytest.fixture(scope="module")
@@ -302,19 +306,43 @@ def test_a_page_can_insist_on_private_bits_whatever_the_service_says(page):
     assert page.run(ask.format("open", 1)) == [True, "unsent"]
     assert len(reports(page)) == 1
     # a service that lies: it asks for bits that are always true, always false, or says so in another type
-    for keep in ("1", "0", "0.2", '"0.7"', "null", "undefined", "NaN", "-Infinity"):
+    for epsilon, keep in (
+        *((1, keep) for keep in LIES),
+        *((28, keep) for keep in LIES),
+        (1, "0.74"),
+        ("NaN", "0.7"),
+        (0, "0.5"),
+    ):
         lied = page.run(
             f"""(async () => {{
                 const real = fetch;
                 const lie = {{decision_id: "x", item: "a", keep: {keep}}};
                 globalThis.fetch = async () => ({{status: 200, json: async () => lie}});
-                const decision = await adaprivate.bandit("flipped", {{localEpsilon: 1}}).decide(["a"], SLOW);
+                const decision = await adaprivate.bandit("flipped", {{localEpsilon: {epsilon}}}).decide(["a"], SLOW);
                 globalThis.fetch = real;
-                return [decision.fallback, await decision.reward(1)];
+                return [decision.fallback, await decision.reward(0.123456)];
             }})()"""
         )
-        assert lied == [True, "unsent"], keep
+        assert lied == [True, "unsent"], (epsilon, keep)
     assert len(reports(page)) == 1
+
+
+def test_what_a_local_epsilon_allows_is_exact(page):
+    """Python's own keep passes; of it and its neighbors on either side those pass whose odds are at most e^epsilon."""
+    rng = random.Random(5)
+    epsilons = [1e-3, 0.1, 0.5, 1, 2, 5, 20, 27.0, 27.7, 28, 30, *(rng.uniform(0.01, 30) for _ in range(300))]
+    cases, right = [], []
+    with localcontext(prec=60):
+        for epsilon in epsilons:
+            keep = RandomisedResponse(epsilon).keep
+            keeps = [math.nextafter(keep, 0), keep, math.nextafter(keep, 1), math.nextafter(math.nextafter(keep, 1), 1)]
+            cases.append((epsilon, keeps))
+            right.append([Decimal(p) <= Decimal(epsilon).exp() * (1 - Decimal(p)) for p in keeps])
+    found = page.run(
+        f"{json.dumps(cases)}.map(([epsilon, keeps]) => keeps.map((keep) => adaprivate.allows(epsilon, keep)))"
+    )
+    assert found == right
+    assert all(passes[:2] == [True, True] and passes[3] is False for passes in right)
 
 
 def test_with_keys_the_publishable_one_is_sent_along_and_can_do_no_more(browser, site, tmp_path):
@@ -343,7 +371,7 @@ def test_with_keys_the_publishable_one_is_sent_along_and_can_do_no_more(browser,
 
 def test_the_script_is_small_and_keeps_nothing():
     text = files.CLIENT.decode()
-    assert len(files.CLIENT) < 6_000
+    assert len(files.CLIENT) < 6_500
     code = "\n".join(line.split("//")[0] for line in text.splitlines() if not line.lstrip().startswith(("*", "/*")))
     for word in ("Math.random", "cookie", "Storage", "indexedDB", "navigator", "screen", "sendBeacon", "console"):
         assert word not in code

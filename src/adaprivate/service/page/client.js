@@ -16,6 +16,16 @@ globalThis.adaprivate = (() => {
   const threshold = (p) => BigInt(Math.floor(p * 2 ** 64));
   const happens = (p) => bits() < threshold(p);
 
+  /* Whether the odds keep : 1 - keep are at most e^epsilon (at most e^30). Exact: whole numbers in units of 2^-64, and the
+   * exponential is rounded down. */
+  function allows(epsilon, keep) {
+    if (!Number.isFinite(keep) || keep <= 0.5 || keep >= 1 || !(epsilon > 0)) return false;
+    const x = threshold(Math.min(epsilon, 30)), kept = threshold(keep);
+    let most = 0n;
+    for (let term = 1n << 128n, n = 1n; term; n++) { most += term; term = term * x / (n << 64n); }
+    return kept << 128n <= ((1n << 64n) - kept) * most;
+  }
+
   /* What is told in local mode: the reward rounded to a bit (1 with probability reward), kept with probability keep. */
   function told(reward, keep) {
     const bit = happens(reward);
@@ -89,8 +99,7 @@ globalThis.adaprivate = (() => {
       const once = {"Idempotency-Key": `${bits()}-${bits()}`};  // repeated, it is the same decision
       const asked = {candidates, context, user};
       const {status, body} = await send("POST", `bandits/${encodeURIComponent(name)}/decisions`, asked, once, patience);
-      const reach = Math.tanh(localEpsilon / 2) / 2 + 1e-12;  // of keep around 1/2
-      const fits = localEpsilon === undefined || Math.abs((Number.isFinite(body.keep) ? body.keep : 1) - 0.5) <= reach;
+      const fits = localEpsilon === undefined || allows(localEpsilon, body.keep);
       if (status === 200 && fits) return new Decision(body);
       const ids = candidates?.map((candidate) => candidate.id ?? candidate) ?? [body.item ?? null];
       const item = ids.includes(body.item) ? body.item : ids[0];
@@ -98,5 +107,5 @@ globalThis.adaprivate = (() => {
     },
   });
 
-  return {bandit, threshold, told};
+  return {allows, bandit, threshold, told};
 })();
