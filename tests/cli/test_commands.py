@@ -281,7 +281,9 @@ def test_reproduce_writes_a_report(tmp_path):
     with contextlib.chdir(tmp_path):
         found = document("reproduce", "claims", "--out", "report")
     assert found["experiment"] == "claims"
-    assert {"row", "column", "paper", "ours", "sem", "verdict"} == set(found["cells"][0])
+    fields = {"row", "column", "paper", "ours", "sem", "verdict", "tolerance", "number", "seeds", "computed", "says"}
+    assert fields == set(found["cells"][0])
+    assert "unsound as published" in {cell["says"] for cell in found["cells"]}
     assert (tmp_path / "report" / "claims.html").exists()
     assert (tmp_path / "report" / "index.html").exists()
 

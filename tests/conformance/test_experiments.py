@@ -17,7 +17,10 @@ def test_runs_and_gives_a_verdict_for_every_printed_value(name, tmp_path):
     assert chosen.source
     assert chosen.about
     rows = [chosen.run(setting, 2) for setting in chosen.quick]
-    cells = chosen.compare(rows)
+    cells = chosen.judged(rows, 2, quick=True)
+    if chosen.seeds > 1:
+        assert not [c for c in cells if not c.computed and {c.verdict, c.number} & {"agrees", "differs"}]
+        assert {cell.seeds for cell in cells} <= {2, None}
     printed = {(cell.row, cell.column): cell.paper for cell in cells if cell.paper is not None}
     module = __import__(f"adaprivate.experiments.{name.replace('-', '_')}", fromlist=["PAPER"])
     assert printed == module.PAPER

@@ -2,6 +2,7 @@
 
 import pytest
 
+from adaprivate import experiments
 from adaprivate.experiments import shariff_dimension, shariff_shift, shariff_variants
 from adaprivate.experiments._gap import BUDGET, in_gap
 
@@ -42,7 +43,7 @@ def row(gap, variant, regrets):
 def findings(gaussian, wishart, unshifted):
     values = dict(zip(NAMES, ([1.0] * len(gaussian), gaussian, wishart, unshifted), strict=True))
     rows = [row(gap, variant, regrets) for gap in ("gap 0", "gap 0.1") for variant, regrets in values.items()]
-    return {(c.row, c.column): c for c in shariff_variants.compare(rows)}
+    return {(c.row, c.column): c for c in experiments.experiment("shariff-variants").judged(rows, len(gaussian))}
 
 
 def test_findings_are_judged_seed_by_seed():
@@ -52,7 +53,7 @@ def test_findings_are_judged_seed_by_seed():
     assert found["gap 0", shariff_variants.WORST].verdict == "differs"
     assert found["gap 0.1", shariff_variants.ALIKE].verdict == "agrees"
     assert found["gap 0", "% of it after 2/5 of the rounds, Wishart"].ours == pytest.approx(10)
-    found = findings([10.0, 31.0], [20.0, 21.0], [30.0, 31.0])
+    found = findings([10.0, 31.0, 10.0, 31.0], [20.0, 21.0, 20.0, 21.0], [30.0, 31.0, 30.0, 31.0])
     assert found["gap 0.1", shariff_variants.BELOW].ours == 0.5
     assert found["gap 0.1", shariff_variants.BELOW].verdict == "differs"
     assert found["gap 0.1", shariff_variants.ALIKE].verdict == "differs"
@@ -63,7 +64,8 @@ def test_indistinguishable_takes_three_seeds_and_a_small_difference():
         return findings([10.0] * len(wishart), wishart, unshifted)["gap 0.1", shariff_variants.ALIKE].verdict
 
     assert verdict([20.0, 21.0, 22.0], [20.5, 20.9, 21.9]) == "agrees"
-    assert verdict([20.0, 21.0], [20.5, 20.9]) == "differs"  # two seeds tell nothing
+    assert verdict([20.0, 21.0], [20.5, 20.9]) == "none"  # two seeds tell nothing
+    assert verdict([20.0, 21.0], [40.0, 41.0]) == "none"
     assert (
         verdict([20.0, 21.0, 22.0], [40.0, 10.0, 30.0]) == "differs"
     )  # within three standard errors, far apart all the same

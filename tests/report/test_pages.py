@@ -228,7 +228,7 @@ def test_report_joins_what_it_finds(tmp_path):
     done = CliRunner().invoke(app, ["report", str(tmp_path), "--json"], catch_exceptions=False)
     found = json.loads(done.stdout)
     assert [entry["experiment"] for entry in found["experiments"]] == ["one", "two"]
-    assert found["verdicts"] == "Printed values: 2 agrees, 1 differs, 1 unsound-as-published"
+    assert found["verdicts"] == "Printed values: 2 agree, 1 differs, 1 unsound as published"
     said = text(tmp_path / "index.html")
     assert "4 values that papers print, recomputed by 2 experiments: 2 agree, 1 differs, 1 unsound as published." in said
     assert "Doe & Roe 2020" in said

@@ -82,7 +82,7 @@ def list_(
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="An experiment; --list names them.")] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds (default: the paper's).")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Three seeds, short runs: a first look.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Three seeds, short runs: a first look, without verdicts on what was cut.")] = False,
     only: Annotated[
         list[str] | None, typer.Option(help="Only rows with this in their name, where that makes sense; repeatable.")
     ] = None,
@@ -93,8 +93,6 @@ def reproduce(
     json: Json = False,
 ) -> None:
     """Recompute a published table, figure or claim, with a verdict per cell."""
-    import dataclasses
-
     from adaprivate import experiments, report
 
     if list_names:
@@ -106,14 +104,16 @@ def reproduce(
     settings = len(chosen.only(only or [], quick=quick))
     with using(cluster, results=results), progress(settings, name, unit="settings", silent=json) as advance:
         done = reproduced(chosen, out, advance, seeds=seeds, quick=quick, only=only or [])
+    seeds_told = report.seeds_line(done.cells)
     if json:
         asked = {"experiment": name, "paper": chosen.source, "question": chosen.question, "answer": done.answer}
-        print_json({**asked, "cells": [dataclasses.asdict(cell) for cell in done.cells]})
+        asked["seeds"] = seeds_told
+        print_json({**asked, "cells": [report.entry(cell) for cell in done.cells]})
     else:
-        title = f"{name}: {chosen.source}" + (f", {done.seeds} seeds" if chosen.seeds > 1 else "")
+        title = f"{name}: {chosen.source}" + (f", {seeds_told}" if seeds_told else "")
         told = [done.answer] if chosen.answered else []
         told += [line for line in (report.verdict_line(done.cells),) if line]
-        show(report.cell_table(title, done.cells), *told, f"Report: {done.page}")
+        show(report.cell_table(title, done.cells), *report.meaning_lines(done.cells), *told, f"Report: {done.page}")
 
 
 def _rows(
@@ -172,7 +172,7 @@ def reproduced(
     settings = chosen.only(only, quick=quick)
     with Checkpoint(out, chosen.name) if chosen.kept else contextlib.nullcontext() as checkpoint:
         rows = _rows(checkpoint.filled(chosen.run) if checkpoint else chosen.run, settings, count, advance)
-    cells = chosen.compare(rows)
+    cells = chosen.judged(rows, count, quick=quick)
     answer = chosen.answer(rows, cells)
     again = f"adaprivate reproduce {chosen.name}" + (" --quick" if quick else f" --seeds {count}" * (chosen.seeds > 1))
     again += "".join(f" --only {shlex.quote(word)}" for word in only)

@@ -7,7 +7,7 @@ An experiment is one module, of this package or of anyone's (docs/extending.md),
     SETTINGS   what to run, a list
     SEEDS      how many seeds by default (1 where nothing is random)
     run        one setting, number of seeds -> a dict of values, the row it produced
-    compare    all rows -> a list of Cell, each with a verdict
+    compare    all rows -> a list of Cell, each with a verdict; `judged` takes back those that the seeds do not support
     QUESTION   what it answers, as a question (optional: the first line of its docstring)
     answer     all rows -> the answer in a sentence, made of their numbers (optional: verdicts are counted)
     plot       all rows, matplotlib axes -> the picture (optional)
@@ -22,14 +22,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
 from adaprivate import check
 from adaprivate.registry import Registry, file_name, has
 
-VERDICTS = ("agrees", "differs", "unsound-as-published", "not-in-paper")
+AGREES, DIFFERS, UNSOUND = "agrees", "differs", "unsound-as-published"
+NOT_COMPARABLE, NONE, NOT_IN_PAPER = "not-comparable", "none", "not-in-paper"
+VERDICTS = (AGREES, DIFFERS, UNSOUND, NOT_COMPARABLE, NONE, NOT_IN_PAPER)
+"""Not comparable: the paper measured something else. None: the run was too small, so nothing is said."""
+LEAST_SEEDS = 3
+"""Fewer seeds support no verdict on a measured number."""
 Row = dict[str, Any]
 
 
@@ -43,9 +48,46 @@ class Cell:
     ours: float
     sem: float | None
     verdict: str
+    tolerance: float | None = None
+    """How far ours may be from the printed value, or beyond a printed bound, and still agree."""
+    number: str = ""
+    """Of what is unsound: the verdict on the number itself."""
+    seeds: int | None = None
+    """How many seeds stand behind ours; None where nothing is random."""
+    computed: bool = False
+    """True where ours follows from a formula: nothing is random."""
 
     def __post_init__(self) -> None:
         check.one_of("verdict", self.verdict, VERDICTS)
+
+
+def compared(
+    row: str, column: str, printed: float | None, ours: float, sem: float | None, off: float, tolerance: float
+) -> Cell:
+    """A cell that agrees where ``off``, how far ours is from the printed value or bound, is at most the tolerance."""
+    if printed is None:
+        return Cell(row, column, None, ours, sem, NOT_IN_PAPER)
+    return Cell(row, column, printed, ours, sem, AGREES if off <= tolerance else DIFFERS, tolerance)
+
+
+def unsound(cell: Cell) -> Cell:
+    """The cell of a number that was earned with less privacy than stated; whether the number agrees stands beside that."""
+    return replace(cell, verdict=UNSOUND, number=cell.verdict)
+
+
+def not_comparable(cell: Cell) -> Cell:
+    """The cell of a printed number that was measured on other data or by another protocol."""
+    return cell if cell.paper is None else replace(cell, verdict=NOT_COMPARABLE, tolerance=None)
+
+
+def seeds_used(rows: Sequence[Mapping[str, Any]], seeds: int) -> dict[str, int]:
+    """How many seeds each row ran: as many as asked for, or its own ``most_seeds``."""
+    used: dict[str, int] = {}
+    for row in rows:
+        count = min(seeds, row.get("most_seeds") or seeds)
+        name = str(row.get("row", ""))
+        used[name] = min(used.get(name, seeds), count)
+    return used
 
 
 @dataclass(frozen=True)
@@ -65,6 +107,23 @@ class Experiment:
     partial: bool = False
     question: str = ""
     answered: Callable[[Sequence[Row]], str] | None = None
+
+    def judged(self, rows: Sequence[Row], seeds: int, *, quick: bool = False) -> list[Cell]:
+        """The cells of `compare`, with the seeds behind each; a measured number has no verdict where these are too few.
+
+        A quick run that was cut, in seeds or in rounds, has none either.
+        """
+        cells = self.compare(rows)
+        if self.seeds == 1:
+            return cells
+        cut, used = quick and (self.quick is not self.settings or seeds < self.seeds), seeds_used(rows, seeds)
+        found = []
+        for cell in cells:
+            if not cell.computed:
+                own = used.get(cell.row, seeds)
+                cell = _withdrawn(replace(cell, seeds=own), cut or own < LEAST_SEEDS)
+            found.append(cell)
+        return found
 
     def answer(self, rows: Sequence[Row], cells: Sequence[Cell]) -> str:
         """The answer to its question in a sentence, from what was measured."""
@@ -89,8 +148,22 @@ class Experiment:
         return check.whole("seeds", count, at_least=2) if self.seeds > 1 else count
 
 
-_WORDS = {"agrees": ("agrees", "agree"), "differs": ("differs", "differ")}
-_UNSOUND = ("is unsound as published", "are unsound as published")
+def _withdrawn(cell: Cell, small: bool) -> Cell:
+    """The cell without its verdict on a number, if the run was too small for one."""
+    if small and cell.paper is not None and cell.verdict in (AGREES, DIFFERS):
+        return replace(cell, verdict=NONE, tolerance=None)
+    if small and cell.number in (AGREES, DIFFERS):
+        return replace(cell, number=NONE, tolerance=None)
+    return cell
+
+
+_WORDS = {
+    AGREES: ("agrees", "agree"),
+    DIFFERS: ("differs", "differ"),
+    UNSOUND: ("is unsound as published", "are unsound as published"),
+    NOT_COMPARABLE: ("is not comparable", "are not comparable"),
+    NONE: ("is not judged", "are not judged"),
+}
 
 
 def counted(cells: Sequence[Cell]) -> str:
@@ -100,9 +173,9 @@ def counted(cells: Sequence[Cell]) -> str:
     if not printed:
         return f"No printed value stands beside ours, of which there are {len(cells)}."
     if len(count) == 1:
-        one, many = _WORDS.get(printed[0], _UNSOUND)
+        one, many = _WORDS[printed[0]]
         return f"The one printed value {one}." if len(printed) == 1 else f"All {len(printed)} printed values {many}."
-    parts = [f"{n} {_WORDS.get(verdict, _UNSOUND)[n > 1]}" for verdict, n in count.items()]
+    parts = [f"{n} {_WORDS[verdict][n > 1]}" for verdict, n in count.items()]
     return f"Of {len(printed)} printed values {', '.join(parts[:-1])} and {parts[-1]}."
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from adaprivate.check import Floats
-from adaprivate.experiments import Cell, Row
+from adaprivate.experiments import Cell, Row, compared
 from adaprivate.experiments._measured import plot_curves, tuned_cell
 
 PAPER_SEEDS = 12
@@ -40,7 +40,7 @@ def cell(row: str, column: str, printed: tuple[float, float] | None, ours: float
         return Cell(row, column, None, ours, sem, "not-in-paper")
     mean, deviation = printed
     allowed = 3 * math.hypot(sem or 0.0, deviation / math.sqrt(PAPER_SEEDS))
-    return Cell(row, column, mean, ours, sem, "agrees" if abs(ours - mean) <= allowed else "differs")
+    return compared(row, column, mean, ours, sem, abs(ours - mean), allowed)
 
 
 def with_our_spread(mean: float, sem: float | None, seeds: int) -> tuple[float, float]:

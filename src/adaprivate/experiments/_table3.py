@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adaprivate.experiments import Cell, Row
+from adaprivate.experiments import Cell, Row, not_comparable, unsound
 from adaprivate.experiments._measured import paired_points
 from adaprivate.experiments._recorded import (
     BEST_FEATURES,
@@ -80,14 +79,13 @@ class Half:
         self.quick = quick(self.settings)
 
     def compare(self, rows: Sequence[Row]) -> list[Cell]:
-        """Levels; the CTR of LinUCB; TS - UCB, paired; and whether reward dips when the first noise arrives."""
+        """Levels and the CTR of LinUCB, in another world than the paper's; TS - UCB, paired; what the first noise does."""
         cells = []
-        for c in level_cells(rows, self.levels):
-            unsound = c.row in UNSOUND and c.paper is not None
-            cells.append(dataclasses.replace(c, verdict="unsound-as-published") if unsound else c)
+        for c in map(not_comparable, level_cells(rows, self.levels)):
+            cells.append(unsound(c) if c.row in UNSOUND and c.paper is not None else c)
         found = {(row["row"], row["column"]): row for row in rows}
         linucb = found[LINUCB, "any epsilon"]
-        cells.append(cell(LINUCB, "CTR", self.printed[LINUCB, "CTR"], *click_rate(linucb)))
+        cells.append(not_comparable(cell(LINUCB, "CTR", self.printed[LINUCB, "CTR"], *click_rate(linucb))))
         for column in (column for row, column in self.printed if row == LEAD):
             ts, ucb = found["AdaPrivate-TS", column], found["AdaPrivate-UCB", column]
             lead = paired_points(ts["runs"], ucb["runs"], linucb["runs"])

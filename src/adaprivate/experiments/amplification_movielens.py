@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adaprivate.experiments import Cell, Row
+from adaprivate.experiments import Cell, Row, compared, unsound
 from adaprivate.experiments._measured import paired_points
 from adaprivate.experiments._recorded import ROUNDS, on_ratings, plot_reward, quick
 from adaprivate.experiments._synthetic import percent_cells
@@ -25,7 +25,7 @@ EPSILONS = (1.0, 5.0)
 RATES = (0.1, 0.3, 0.5, 0.7)
 GAINS = {"epsilon 1": 4.6, "epsilon 5": 1.3}
 PUBLISHED, EXACT = "TS-Amp q={:g}, published noise, - TS (points)", "TS-Amp q={:g}, exact noise, - TS, exact noise (points)"
-PAPER = {(PUBLISHED.format(0.3), where): gain for column, gain in GAINS.items() for where in (column, f"{column}, level")}
+PAPER = {(PUBLISHED.format(0.3), column): gain for column, gain in GAINS.items()}
 _POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
     "TS": ("adaprivate-ts", {}),
     "TS, exact noise": ("adaprivate-ts", {"calibration": "exact"}),
@@ -62,11 +62,9 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
                 gain, sem = paired_points(ours["runs"], theirs["runs"], theirs["baseline"])
                 label = name.format(rate)
                 printed = PAPER.get((label, column))
-                verdict = "not-in-paper" if printed is None else "unsound-as-published"
-                cells.append(Cell(label, column, printed, gain, sem, verdict))
-                if printed is not None:
-                    level = "agrees" if abs(gain - printed) <= 3 * math.sqrt(2) * (sem or 0.0) else "differs"
-                    cells.append(Cell(label, f"{column}, level", printed, gain, sem, level))
+                tolerance = 3 * math.sqrt(2) * (sem or 0.0)
+                found_here = compared(label, column, printed, gain, sem, abs(gain - (printed or 0.0)), tolerance)
+                cells.append(found_here if printed is None else unsound(found_here))
     return cells
 
 

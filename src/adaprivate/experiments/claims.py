@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adaprivate import privacy
-from adaprivate.experiments import Cell, Row
+from adaprivate.experiments import Cell, Row, compared
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Ou et al. 2024, Shariff & Sheffet 2018"
 QUESTION = "Do the papers keep the privacy they state?"
@@ -90,20 +90,17 @@ def run(setting: Mapping[str, Any], seeds: int) -> Row:
     return {**setting, "ours": _statements()[setting["index"]][4]}
 
 
-def _verdict(kind: str, stated: float, ours: float) -> str:
+def _cell(kind: str, row: str, column: str, ours: float) -> Cell:
+    stated = PAPER[row, column]
     if kind == "epsilon":
-        return "agrees" if ours <= stated else "unsound-as-published"
+        return Cell(row, column, stated, ours, None, "agrees" if ours <= stated else "unsound-as-published")
     digits = len(f"{stated:g}".partition(".")[2])
-    return "agrees" if abs(ours - stated) <= 10.0 ** -max(digits, 2 if stated > 1 else 3) else "differs"
+    return compared(row, column, stated, ours, None, abs(ours - stated), 10.0 ** -max(digits, 2 if stated > 1 else 3))
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:
     """A verdict per statement."""
-    return [
-        Cell(r["row"], r["column"], stated, r["ours"], None, _verdict(r["kind"], stated, r["ours"]))
-        for r in rows
-        for stated in [PAPER[r["row"], r["column"]]]
-    ]
+    return [_cell(r["kind"], r["row"], r["column"], r["ours"]) for r in rows]
 
 
 def answer(rows: Sequence[Row]) -> str:

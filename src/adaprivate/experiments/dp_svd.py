@@ -22,7 +22,7 @@ from typing import Any
 
 from adaprivate import privacy
 from adaprivate.data.dp_svd import feature_guarantee, overlapping_guarantee
-from adaprivate.experiments import Cell, Row
+from adaprivate.experiments import Cell, Row, compared
 from adaprivate.experiments._measured import paired_points
 from adaprivate.experiments._recorded import ROUNDS, click_rate, on_ratings, quick
 from adaprivate.experiments._synthetic import percent_cells
@@ -72,7 +72,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     for epsilon in EPSILONS:
         column = f"feature epsilon {epsilon:g}"
         published = feature_guarantee(epsilon, DELTA, calibration="published-unsound").epsilon
-        cells.append(Cell(CLAIMED, column, epsilon, published, None, "unsound-as-published"))
+        cells.append(Cell(CLAIMED, column, epsilon, published, None, "unsound-as-published", computed=True))
         cells.append(Cell(OURS, column, None, feature_guarantee(epsilon, DELTA).epsilon, None, "not-in-paper"))
     found = {(row["row"], row["column"]): row for row in rows}
     cells += percent_cells(rows, {})
@@ -95,10 +95,8 @@ def _verdict(
     row: str, column: str, printed: float | None, ours: float, sem: float | None, *, at_most: bool = False
 ) -> Cell:
     """No deviation is printed: the paper's seeds are taken to spread as ours do."""
-    if printed is None:
-        return Cell(row, column, None, ours, sem, "not-in-paper")
-    gap = ours - printed if at_most else abs(ours - printed)
-    return Cell(row, column, printed, ours, sem, "agrees" if gap <= 3 * 2**0.5 * (sem or 0.0) else "differs")
+    over = ours - (printed or 0.0)
+    return compared(row, column, printed, ours, sem, over if at_most else abs(over), 3 * 2**0.5 * (sem or 0.0))
 
 
 def plot(rows: Sequence[Row], axes: Any) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from adaprivate.experiments import Cell, Row
+from adaprivate.experiments import Cell, Row, compared
 from adaprivate.experiments._measured import OF_TUNED, ROUNDS, beside_linucb, paired_points
 from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, plot_regret
 from adaprivate.simulation import mean_sem
@@ -65,8 +65,8 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         name, ours, sem, played = row["row"], row["percent"], row["percent_sem"], row["runs"]
         if (name, AT_LEAST) in PAPER:
             slack = 3 * (sem or 0.0) * math.sqrt(1 + len(played) / PAPER_SEEDS)
-            cells.append(Cell(name, AT_LEAST, LOW, ours, sem, "agrees" if ours >= LOW - slack else "differs"))
-            cells.append(Cell(name, AT_MOST, HIGH, ours, sem, "agrees" if ours <= HIGH + slack else "differs"))
+            cells.append(compared(name, AT_LEAST, LOW, ours, sem, LOW - ours, slack))
+            cells.append(compared(name, AT_MOST, HIGH, ours, sem, ours - HIGH, slack))
         else:
             cells.append(cell(name, "% of LinUCB", None, ours, sem))
         cells.append(cell(name, OF_TUNED, None, row["percent_of_tuned"], row["percent_of_tuned_sem"]))

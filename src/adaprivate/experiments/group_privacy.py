@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from adaprivate import privacy
-from adaprivate.experiments import Cell, Row, user_level
+from adaprivate.experiments import Cell, Row, compared, unsound, user_level
 from adaprivate.experiments._measured import OF_TUNED, ROUNDS, beside_linucb
 from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, with_our_spread
 from adaprivate.simulation import mean_sem
@@ -100,19 +101,18 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         if rule == NAIVE and k in _BUDGETS:
             ours = RHO / privacy.group_rho(1.0, [k])
             digits = len(f"{_BUDGETS[k]:g}".partition(".")[2])
-            verdict = "agrees" if abs(ours - _BUDGETS[k]) <= 0.5 * 10.0**-digits else "differs"
-            cells.append(Cell(name, BUDGET, _BUDGETS[k], ours, None, verdict))
+            off, tolerance = abs(ours - _BUDGETS[k]), 0.5 * 10.0**-digits
+            cells.append(replace(compared(name, BUDGET, _BUDGETS[k], ours, None, off, tolerance), computed=True))
         if rule == CLIPPED:
             true = privacy.gdp_epsilon(worst_change(k, math.sqrt(k), attained=True) / row["sigma"], DELTA)
-            cells.append(Cell(name, TRUE, EPSILON, true, None, "unsound-as-published"))
+            cells.append(Cell(name, TRUE, EPSILON, true, None, "unsound-as-published", computed=True))
         share, share_sem = mean_sem([100 * run.learned_share for run in row["runs"]])
         for column, ours, sem in ((LEVEL, row["percent"], row["percent_sem"]), (SHARE, share, share_sem)):
             sections = [section for section in ("Sec 4.6", "Sec 6.1") if (name, f"{column} ({section})") in PAPER]
             for section in sections:
                 titled = f"{column} ({section})"
                 found = cell(name, titled, with_our_spread(PAPER[name, titled], sem, len(row["runs"])), ours, sem)
-                verdict = "unsound-as-published" if rule == CLIPPED else found.verdict
-                cells.append(Cell(name, titled, found.paper, ours, sem, verdict))
+                cells.append(unsound(found) if rule == CLIPPED else found)
             if not sections:
                 cells.append(Cell(name, column, None, ours, sem, "not-in-paper"))
         tuned = row["percent_of_tuned"], row["percent_of_tuned_sem"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adaprivate.experiments import Cell, Row
+from adaprivate.experiments import Cell, Row, compared
 from adaprivate.experiments._arms import on_arms, regret_at
 
 SOURCE = "Hu & Hegde 2022, Figures (Bernoulli arms 0.75 ... 0.25)"
@@ -40,8 +40,6 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     for row in rows:
         stated = PAPER[row["row"], row["column"]]
         share = 0.02 if row["row"] == "dp-se" else 0.1
-        close = abs(row["regret"] - stated) <= share * stated
-        cells.append(
-            Cell(row["row"], row["column"], stated, row["regret"], row["regret_sem"], "agrees" if close else "differs")
-        )
+        ours, sem = row["regret"], row["regret_sem"]
+        cells.append(compared(row["row"], row["column"], stated, ours, sem, abs(ours - stated), share * stated))
     return cells

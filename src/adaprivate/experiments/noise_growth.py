@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         slope, sem = growth_exponent(_sizes(tail), np.array([row["added"] for row in tail]).T)
         printed = PAPER.get((name, EXPONENT))
         pair = None if printed is None else with_our_spread(printed, sem, len(ours[0]["added"]))
-        cells.append(cell(name, EXPONENT, pair, slope, sem))
+        cells.append(replace(cell(name, EXPONENT, pair, slope, sem), computed=kind == "two arms"))
         for row in ours:
             if kind == "two arms":
                 cells.append(cell(name, f"worst gap, K = {row['batches']}, in sigma", None, float(row["added"][0]), None))

@@ -23,7 +23,7 @@ from adaprivate.environments import Environment
 from adaprivate.evaluation.decisions import Decisions
 from adaprivate.evaluation.estimators import estimate
 from adaprivate.evaluation.judging import learn_from, sample_for
-from adaprivate.experiments import Cell, Row
+from adaprivate.experiments import Cell, Row, compared
 from adaprivate.experiments._logged import rounds_of, true_value, uniform_log
 from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import mean_sem, policy_settings
@@ -115,10 +115,8 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
 
 def _cell(row: str, column: str, ours: float, sem: float | None, allowed: float) -> Cell:
     printed = PAPER.get((row, column))
-    if printed is None:
-        return Cell(row, column, None, ours, sem, "not-in-paper")
-    agrees = abs(ours - printed) <= allowed + 0.0005 + 3 * (sem or 0.0)
-    return Cell(row, column, printed, ours, sem, "agrees" if agrees else "differs")
+    tolerance = allowed + 0.0005 + 3 * (sem or 0.0)
+    return compared(row, column, printed, ours, sem, abs(ours - (printed or 0.0)), tolerance)
 
 
 def plot(rows: Sequence[Row], axes: Any) -> None:

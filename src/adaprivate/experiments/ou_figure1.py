@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from adaprivate import privacy
-from adaprivate.experiments import Cell, Row
+from adaprivate.experiments import Cell, Row, compared
 from adaprivate.experiments._arms import claim
 
 SOURCE = "Ou, Avella Medina & Cummings 2024, Figure 1 (Theorem 4)"
@@ -43,7 +43,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         ratio = of[9, 1.0] / of[0, 10.0]
         cells += [
             claim(LOWER, kind, 1.0, lower),
-            Cell(SYMMETRIC, kind, 1.0, ratio, None, "agrees" if abs(ratio - 1) <= 0.1 else "differs"),
+            compared(SYMMETRIC, kind, 1.0, ratio, None, abs(ratio - 1), 0.1),
         ]
     return cells + [
         Cell(f"{pair}, {kind}", f"delta {delta:g}", None, privacy.gdp_epsilon(row[kind], delta), None, "not-in-paper")

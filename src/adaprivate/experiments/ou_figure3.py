@@ -6,9 +6,10 @@ Rewards and claims as in Figure 2. The printed means are compared with the exact
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from adaprivate.environments.arms import ExponentialArms
-from adaprivate.experiments import Cell, Row
+from adaprivate.experiments import Cell, Row, compared
 from adaprivate.experiments._arms import PAPER_SEEDS, on_arms, regret_at, regret_cells
 from adaprivate.experiments.ou_figure2 import CLAIMS, claims, settings
 
@@ -28,5 +29,5 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     """The arms' means, what the text says, and the regret of every pair."""
     cells = []
     for ((row, column), stated), ours in zip(MEANS.items(), ExponentialArms().means.tolist(), strict=True):
-        cells.append(Cell(row, column, stated, ours, None, "agrees" if abs(ours - stated) < 1e-3 else "differs"))
+        cells.append(replace(compared(row, column, stated, ours, None, abs(ours - stated), 1e-3), computed=True))
     return [*cells, *claims(rows), *regret_cells(rows)]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from adaprivate import mechanisms
-from adaprivate.experiments import Cell, Row
+from adaprivate.experiments import Cell, Row, compared
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), proof of Theorem 7, Eq. 3.13-3.17"
 QUESTION = "How much noise does a running sum need?"
@@ -42,9 +42,9 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         for measure in ("largest", "rms"):
             column = f"{row['batches']} batches, {measure}"
             printed = PAPER.get((row["noise"], column))
-            close = printed is not None and abs(row[measure] - printed) < 0.005
-            verdict = "not-in-paper" if printed is None else "agrees" if close else "differs"
-            cells.append(Cell(row["noise"], column, printed, row[measure], None, verdict))
+            cells.append(
+                compared(row["noise"], column, printed, row[measure], None, abs(row[measure] - (printed or 0.0)), 0.005)
+            )
     return cells
 
 

@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adaprivate.experiments import Cell, Row
+from adaprivate.experiments import Cell, Row, compared
 from adaprivate.experiments._measured import beside_linucb, paired_points
 from adaprivate.experiments._synthetic import PAPER_SEEDS, percent_cells
 
@@ -58,26 +58,27 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         baseline = low["baseline"]
         if grid in FLOORS:
             error = (low["percent_sem"] or 0.0) * math.sqrt(1 + seeds / PAPER_SEEDS)
-            above = low["percent"] >= FLOORS[grid] - 3 * error
-            cells.append(_cell(grid, "lowest", low["percent"], low["percent_sem"], above))
+            below = FLOORS[grid] - low["percent"]
+            cells.append(
+                compared(grid, "lowest", PAPER[grid, "lowest"], low["percent"], low["percent_sem"], below, 3 * error)
+            )
         if grid == SIZE:
             (printed,) = (row for row in values if row["column"] == "300")
             lead, sem = paired_points(high["runs"], printed["runs"], baseline)
-            cells.append(_cell(grid, "best", float(high["column"]), None, lead <= 3 * (sem or 0.0)))
+            agrees = "agrees" if lead <= 3 * (sem or 0.0) else "differs"
+            cells.append(Cell(grid, "best", PAPER[grid, "best"], float(high["column"]), None, agrees))
+            cells.append(Cell(grid, "lead of the best over 300, points", None, lead, sem, "not-in-paper"))
         if grid == DECAY:
             spread, sem = paired_points(high["runs"], low["runs"], baseline)
             half = None if sem is None else sem / 2
-            cells.append(_cell(grid, "half of the spread", spread / 2, half, spread / 2 <= BAND + 3 * (half or 0.0)))
+            beyond, column = spread / 2 - BAND, "half of the spread"
+            cells.append(compared(grid, column, PAPER[grid, column], spread / 2, half, beyond, 3 * (half or 0.0)))
         cells += percent_cells(values, PRINTED)
     return cells
 
 
 def _percent(row: Row) -> float:
     return float(row["percent"])
-
-
-def _cell(grid: str, column: str, ours: float, sem: float | None, agrees: bool) -> Cell:
-    return Cell(grid, column, PAPER[grid, column], ours, sem, "agrees" if agrees else "differs")
 
 
 def plot(rows: Sequence[Row], axes: Any) -> None:

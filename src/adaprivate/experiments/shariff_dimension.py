@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from adaprivate.experiments import Cell, Row
+from adaprivate.experiments import Cell, Row, compared
 from adaprivate.experiments._gap import in_gap
 from adaprivate.experiments._synthetic import growth_exponent
 from adaprivate.simulation import mean_sem
@@ -39,7 +39,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     """The slope, then the regret in every dimension."""
     dimensions = [row["world"]["dimension"] for row in rows]
     slope, sem = growth_exponent(dimensions, np.array([row["regrets"] for row in rows]).T)
-    cells = [Cell(ROW, SLOPE, PAPER[ROW, SLOPE], slope, sem, "agrees" if abs(slope - 2) <= 0.5 else "differs")]
+    cells = [compared(ROW, SLOPE, PAPER[ROW, SLOPE], slope, sem, abs(slope - 2), 0.5)]
     for dimension, row in zip(dimensions, rows, strict=True):
         cells.append(Cell(ROW, f"regret, d = {dimension}", None, *mean_sem(row["regrets"]), "not-in-paper"))
     return cells

@@ -12,12 +12,11 @@ A gain is the paired difference to the row above, in points; the paper's own err
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adaprivate import privacy
-from adaprivate.experiments import Cell, Row
+from adaprivate.experiments import Cell, Row, unsound
 from adaprivate.experiments._measured import beside_linucb, paired_points
 from adaprivate.experiments._synthetic import PAPER_SEEDS, cell, means, percent_cells, plot_regret, with_our_spread
 
@@ -69,10 +68,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         points, sem = paired_points(found[after], found[before], baseline)
         cells.append(cell(name, GAIN, with_our_spread(PAPER[name, GAIN], sem, len(baseline)), points, sem))
     bad = {*UNSOUND, "All together"}
-    return [dataclasses.replace(c, verdict=_UNSOUND) if c.row in bad and c.paper is not None else c for c in cells]
-
-
-_UNSOUND = "unsound-as-published"
+    return [unsound(c) if c.row in bad and c.paper is not None else c for c in cells]
 
 
 def plot(rows: Sequence[Row], axes: Any) -> None:

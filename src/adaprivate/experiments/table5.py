@@ -21,7 +21,7 @@ from adaprivate import environments
 from adaprivate.environments import Environment
 from adaprivate.evaluation.estimators import estimate
 from adaprivate.evaluation.judging import sample_for
-from adaprivate.experiments import Cell, Row
+from adaprivate.experiments import Cell, Row, compared
 from adaprivate.experiments._logged import rounds_of, true_value, uniform_log
 from adaprivate.simulation import mean_sem, policy_settings, run_all, whole_state
 
@@ -97,10 +97,8 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         for column in (TRUTH, "naive error", *NAMES.values(), "IPS sem", "best"):
             ours, sem = mean_sem(row[column])
             printed = PAPER.get((row["row"], column))
-            verdict = "not-in-paper"
-            if printed is not None:
-                verdict = "agrees" if abs(ours - printed) <= TOLERANCE + 3 * (sem or 0.0) else "differs"
-            cells.append(Cell(row["row"], column, printed, ours, sem, verdict))
+            off, tolerance = abs(ours - (printed or 0.0)), TOLERANCE + 3 * (sem or 0.0)
+            cells.append(compared(row["row"], column, printed, ours, sem, off, tolerance))
     return cells
 
 

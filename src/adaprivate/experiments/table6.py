@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from adaprivate.experiments import Cell, Row
+from adaprivate.experiments import Cell, Row, compared
 from adaprivate.experiments._measured import beside_linucb, paired_points, true_epsilon, tuned_cell
 from adaprivate.experiments._synthetic import PAPER_SEEDS, plot_regret
 
@@ -75,15 +75,9 @@ def run(setting: Mapping[str, Any], seeds: int) -> Row:
     return {**beside_linucb(setting, seeds), "true_epsilon": true_epsilon(setting)}
 
 
-def near(ours: float, sem: float | None, printed: float) -> bool:
-    """Whether ours is within two points of the printed value, beyond our standard error."""
-    return abs(ours - printed) <= POINTS + (sem or 0.0)
-
-
 def _judged(row: str, column: str, ours: float, sem: float | None) -> Cell:
     printed = PAPER.get((row, column))
-    verdict = "not-in-paper" if printed is None else "agrees" if near(ours, sem, printed) else "differs"
-    return Cell(row, column, printed, ours, sem, verdict)
+    return compared(row, column, printed, ours, sem, abs(ours - (printed or 0.0)), POINTS + (sem or 0.0))
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:

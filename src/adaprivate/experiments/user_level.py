@@ -115,7 +115,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         if row["scheme"] == PUBLISHED:
             true, printed = true_epsilon(row["visits"]), PAPER.get((name, TRUE))
             verdict = "not-in-paper" if printed is None else "unsound-as-published"
-            cells.append(Cell(name, TRUE, printed, true, None, verdict))
+            cells.append(Cell(name, TRUE, printed, true, None, verdict, computed=True))
         cells.append(Cell(name, f"{at}regret", None, row["regret"], row["regret_sem"], "not-in-paper"))
         share, sem = mean_sem([100 * run.learned_share for run in row["runs"]])
         cells.append(Cell(name, f"{at}{SHARE}", None, share, sem, "not-in-paper"))

@@ -12,6 +12,7 @@ from adaprivate.report.tables import (
     checked_tables,
     facts_table,
     listing,
+    meaning_lines,
     plan_advice,
     plan_table,
     policy_table,
@@ -19,6 +20,7 @@ from adaprivate.report.tables import (
     simulation_table,
     verdict_line,
 )
+from adaprivate.report.verdicts import entry, seeds_line
 
 __all__ = [
     "COMPOSITION",
@@ -30,14 +32,17 @@ __all__ = [
     "cell_table",
     "checked_tables",
     "draw",
+    "entry",
     "evaluation_notes",
     "evaluation_table",
     "facts_table",
     "listing",
+    "meaning_lines",
     "plan_advice",
     "plan_table",
     "policy_table",
     "remarks_of",
+    "seeds_line",
     "simulation_table",
     "terminal",
     "verdict_line",

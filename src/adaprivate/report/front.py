@@ -223,9 +223,12 @@ def _guarantee(glance: Glance) -> str:
     return html.card("The guarantee, in a sentence", *parts, f'<p class="soft small">{note}</p>', look="guarantee")
 
 
+_UNJUDGED = ("none", "not-comparable")
+
+
 def _furthest(cells: Sequence[Any]) -> Any:
     """The cell with the worst verdict that is furthest from its printed value."""
-    order = list(VERDICTS)
+    order = [*_UNJUDGED, *(verdict for verdict in VERDICTS if verdict not in _UNJUDGED)]
     return max(cells, key=lambda c: (order.index(c.verdict), abs(c.ours - c.paper) / max(abs(c.paper), 1e-9)))
 
 

@@ -15,7 +15,7 @@ from adaprivate.report import html
 from adaprivate.report.files import raw, write_rows
 from adaprivate.report.pictures import Plot, draw
 from adaprivate.report.site import AUDIT, write_site
-from adaprivate.report.verdicts import chip, chips, counts
+from adaprivate.report.verdicts import MEANINGS, chip, chips, counts, detail, entry, seeds_line
 
 FIRST_LOOK = " · a first look only: few seeds, short runs"
 MOST_LINES = 45
@@ -25,11 +25,6 @@ _SIMULATED = (
     "These are simulations whose noise comes from a seed: nobody's data was used, and nobody is protected by them. With "
     "exact noise (source=Secure(), for policies that have it) the same settings promise:"
 )
-_MEANING = {
-    "agrees": "Ours is the printed value within the errors of both; a stated epsilon is no smaller than the true one.",
-    "differs": "It is not; what the experiment says about itself tells why, where that is known.",
-    "unsound-as-published": "What is stated is not kept: the true epsilon is larger, or too little noise earned the value.",
-}
 _POINT = (
     "Point at the picture for values, or focus it and use the arrow keys; where it has a legend, a click on a name hides "
     "its line."
@@ -101,14 +96,14 @@ def write_page(
             _table(cells),
             '<div class="columns">',
             _reading(about, cells, interactive),
-            f'<div class="stack">{_promised(of.promises)}{_settings(of, files)}</div>',
+            f'<div class="stack">{_promised(of.promises)}{_settings(of, cells, files)}</div>',
             "</div>",
         )
     )
     told = {"experiment": name, "paper": source, "question": title, "answer": answer}
     ran = {"command": of.command, "seeds": of.seeds, "versions": versions()}
-    entry = {**told, **ran, "cells": [dataclasses.asdict(cell) for cell in cells]}
-    return _written(folder, name, title, body, entry)
+    found = {**told, **ran, "cells": [entry(cell) for cell in cells]}
+    return _written(folder, name, title, body, found)
 
 
 def _written(folder: Path, name: str, title: str, body: str, entry: Mapping[str, Any]) -> Path:
@@ -138,8 +133,10 @@ def _line(cell: Any, *, printed: bool, with_sem: bool, again: bool) -> str:
     parts += [value("paper", cell.paper)] * printed
     parts += [value("ours", cell.ours, "strong")]
     parts += [value("±", cell.sem, "soft")] * with_sem
+    beside = html.escape(detail(cell)) if cell.paper is not None else ""
     parts += [
-        f'<td data-value="{html.escape(cell.verdict) if cell.paper is not None else ""}">{chip(cell.verdict)}</td>'
+        f'<td data-value="{html.escape(cell.verdict) if cell.paper is not None else ""}">{chip(cell.verdict)}'
+        + (f' <span class="soft small">({beside})</span></td>' if beside else "</td>")
     ] * printed
     look = ' class="again"' if again else ""
     return f'<tr data-verdict="{html.escape(cell.verdict)}"{look}>{"".join(parts)}</tr>'
@@ -186,7 +183,7 @@ def _reading(about: str, cells: Sequence[Any], interactive: bool) -> str:
         notes.append("± is one standard error over seeds; bands and whiskers in the picture are two.")
     if any(cell.paper is None for cell in cells) and found:
         notes.append("Lines without a verdict are ours alone: no paper prints them.")
-    meanings = html.facts((chip(verdict), words) for verdict, words in _MEANING.items() if verdict in found)
+    meanings = html.facts((chip(verdict), words) for verdict, words in MEANINGS.items() if verdict in found)
     listed = f'<div class="prose">{html.listing(notes)}</div>' if notes else ""
     return html.card("How to read this", meanings if found else "", listed, html.prose(about))
 
@@ -210,12 +207,13 @@ def _promised(promises: Sequence[Mapping[str, Any]]) -> str:
     return html.card("The guarantee in words", f"<p>{html.escape(_SIMULATED)}</p>", first, more, look="guarantee")
 
 
-def _settings(of: Provenance, files: Sequence[str]) -> str:
+def _settings(of: Provenance, cells: Sequence[Any], files: Sequence[str]) -> str:
     entries = []
     if of.command:
         entries.append(("Again", f"<code>{html.escape(of.command)}</code>"))
     if of.seeds is not None:
-        entries.append(("Seeds", "nothing is random" if of.seeds == 1 else f"0 to {of.seeds - 1}, the same for all"))
+        used = html.escape(seeds_line(cells) or f"0 to {of.seeds - 1}")
+        entries.append(("Seeds", "nothing is random" if of.seeds == 1 else f"{used}, from 0 on, the same for all"))
     if of.settings:
         entries.append(("Settings", f"{len(of.settings)}"))
     entries.append(("Versions", html.escape(_joined(versions()))))

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from adaprivate.evaluation.showing import number
-from adaprivate.report.verdicts import VERDICTS, counts
+from adaprivate.report.verdicts import MEANINGS, VERDICTS, counts, plural, said
 
 
 def cell_table(title: str, cells: Sequence[Any]) -> Table:
@@ -29,7 +29,7 @@ def cell_table(title: str, cells: Sequence[Any]) -> Table:
         if printed:
             verdict = VERDICTS.get(cell.verdict)
             values.insert(2, number(cell.paper))
-            values.append(Text(cell.verdict, style=verdict.style) if verdict else "")
+            values.append(Text(said(cell), style=verdict.style) if verdict else "")
         table.add_row(*values)
         previous = cell.row
     return table
@@ -38,7 +38,12 @@ def cell_table(title: str, cells: Sequence[Any]) -> Table:
 def verdict_line(cells: Iterable[Any]) -> str:
     """How many printed values agree, differ, or are unsound; empty where no paper prints any."""
     found = counts(cells)
-    return "Printed values: " + ", ".join(f"{count} {verdict}" for verdict, count in found.items()) if found else ""
+    return "Printed values: " + ", ".join(f"{n} {plural(v, n)}" for v, n in found.items()) if found else ""
+
+
+def meaning_lines(cells: Iterable[Any]) -> list[str]:
+    """What the verdicts that occur mean, a line each."""
+    return [f"{VERDICTS[verdict].word}: {MEANINGS[verdict]}" for verdict in counts(cells)]
 
 
 def listing(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:

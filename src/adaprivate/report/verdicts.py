@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 from collections import Counter
 from collections.abc import Iterable
@@ -25,8 +26,62 @@ VERDICTS = {
     "agrees": Verdict("✓", "agrees", "agrees", "green"),
     "differs": Verdict("≠", "differs", "differs", "yellow"),
     "unsound-as-published": Verdict("✗", "unsound as published", "unsound", "bold red"),
+    "not-comparable": Verdict("∦", "not comparable", "apart", "dim"),
+    "none": Verdict("–", "not judged", "apart", "dim"),
 }
 """Those that a printed value can get, in order; what no paper prints gets none."""
+
+
+MEANINGS = {
+    "agrees": "Ours is the printed value within the errors of both, or within the tolerance shown; a stated epsilon is no "
+    "smaller than the true one.",
+    "differs": "It is not; what the experiment says about itself tells why, where that is known.",
+    "unsound-as-published": "What is stated is not kept: the true epsilon is larger, or too little noise earned the value.",
+    "not-comparable": "The paper measured it on other data or by another protocol, so the two numbers need not agree.",
+    "none": "Fewer than three seeds, or a first look that was cut short: too little to say.",
+}
+
+
+def detail(cell: Any) -> str:
+    """What stands beside a cell's verdict: its tolerance, the verdict on an unsound number, why there is none."""
+    number_is, tolerance, seeds = (getattr(cell, name, None) for name in ("number", "tolerance", "seeds"))
+    if cell.verdict == "none":
+        return f"{seeds} seed{'s' * (seeds != 1)}" + ", cut short" * (seeds is not None and seeds > 2) if seeds else ""
+    judged = number_is or cell.verdict
+    within = {"agrees": "within {}", "differs": "by more than {}"}.get(judged, "") if tolerance else ""
+    told = within.format(number(tolerance))
+    if number_is:
+        told = f"its number {VERDICTS[number_is].word} {told}".rstrip()
+    return told
+
+
+def said(cell: Any) -> str:
+    """The verdict of a cell in words, with what stands beside it: the same in the terminal, in JSON and in HTML."""
+    verdict = VERDICTS.get(cell.verdict)
+    if verdict is None:
+        return ""
+    beside = detail(cell)
+    return f"{verdict.word} ({beside})" if beside else verdict.word
+
+
+def entry(cell: Any) -> dict[str, Any]:
+    """A cell for JSON, with its verdict in words."""
+    return {**dataclasses.asdict(cell), "says": said(cell)}
+
+
+def seeds_line(cells: Iterable[Any]) -> str:
+    """How many seeds were run, and which rows ran fewer; empty where nothing is random."""
+    used: dict[str, int] = {}
+    for cell in cells:
+        if (seeds := getattr(cell, "seeds", None)) is not None:
+            used[cell.row] = min(seeds, used.get(cell.row, seeds))
+    most = max(used.values(), default=0)
+    fewer: dict[int, list[str]] = {}
+    for row, seeds in used.items():
+        if seeds < most:
+            fewer.setdefault(seeds, []).append(row)
+    parts = "; ".join(f"{', '.join(rows)}: {seeds}" for seeds, rows in sorted(fewer.items()))
+    return (f"{most} seeds" + f" ({parts})" * bool(parts)) if most else ""
 
 
 def counts(cells: Iterable[Any]) -> dict[str, int]:
@@ -53,7 +108,7 @@ def chip(verdict: str, count: int | None = None) -> str:
 def square(cell: Any) -> str:
     """A printed value as a small square with its verdict's sign, as HTML; both values when it is pointed at."""
     verdict = VERDICTS[cell.verdict]
-    words = html.escape(f"{cell.row}, {cell.column}: paper {number(cell.paper)}, ours {number(cell.ours)}, {verdict.word}")
+    words = html.escape(f"{cell.row}, {cell.column}: paper {number(cell.paper)}, ours {number(cell.ours)}, {said(cell)}")
     inside = f'<span aria-hidden="true">{verdict.sign}</span><span class="unseen">{words}</span>'
     return f'<li class="{verdict.look}" title="{words}">{inside}</li>'
 
