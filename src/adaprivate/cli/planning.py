@@ -42,7 +42,9 @@ def plan(
     visits: Annotated[float | None, typer.Option(help="How often each of them comes.")] = None,
     returning: Annotated[str, typer.Option(help="How: evenly, or zipf (the k-th in proportion to 1/k).")] = "evenly",
     unit: Annotated[str | None, typer.Option(help="event or user (default: user where there are users).")] = None,
-    counted_visits: Annotated[int, typer.Option(help="Of each person so many visits count (unit user).")] = 10,
+    counted_visits: Annotated[
+        int, typer.Option(help="Only the first visits of each person ever count: so many (unit user).")
+    ] = 10,
     delta: Annotated[float, typer.Option(help="The probability of exceeding epsilon.")] = 1e-5,
     from_log: Annotated[
         Path | None, typer.Option(help="A CSV or parquet log: its public columns say the above. Rewards are never read.")

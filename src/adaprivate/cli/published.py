@@ -82,7 +82,9 @@ def list_(
 def reproduce(
     name: Annotated[str | None, typer.Argument(help="An experiment; --list names them.")] = None,
     seeds: Annotated[int | None, typer.Option(help="How many seeds (default: the paper's).")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Three seeds, short runs: a first look, without verdicts on what was cut.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Three seeds, short runs: a first look, without verdicts on what was cut.")
+    ] = False,
     only: Annotated[
         list[str] | None, typer.Option(help="Only rows with this in their name, where that makes sense; repeatable.")
     ] = None,

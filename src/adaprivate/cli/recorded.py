@@ -95,7 +95,8 @@ def evaluate(
 
     Where few rewards carry an estimate its row is marked 'few', and its interval is one for rare events.
 
-    --option unit=user protects all rewards of any one person. Where a user column is there, intervals are of people.
+    --option unit=user protects all rewards of any one person. Only the first ten visits of each person ever count
+    (--option counted_visits=N). Where a user column is there, intervals are of people.
 
     Without --release-epsilon the numbers are computed from raw rewards: for those who may see the log.
 

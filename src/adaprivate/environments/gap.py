@@ -72,8 +72,9 @@ def _draw(world: GapWorld, round_index: int, candidates: Floats, means: Floats, 
 
 @dataclass(frozen=True)
 class Gap:
-    """Unit actions drawn afresh each round: one with theta' x = 0.75, the rest uniform over [-0.75, 0.75 - ``gap``].
+    """Fresh actions uniform on the sphere given theta' x <= 0.75 - ``gap``, and one at 0.75; regret is half the paper's.
 
+    Every action also has theta' x >= -0.75. Rewards here lie in [0, 1], the paper's in [-1, 1]: its regret is twice ours.
     ``people`` and ``visits``: as in ``synthetic``.
     """
 

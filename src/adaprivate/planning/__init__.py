@@ -62,7 +62,8 @@ def plan(
     base_rate: what random play earns, where that is known (else 1/2 is assumed, and the policy is not told). best: what the
     best candidate on offer earns on average; by default as much as the noise-aware policies expect.
     users, visits: how many people come, and how often each: then all rewards of any one person are protected, unless the
-    unit is "event"; ``counted_visits`` of each count. returning: "evenly", or "zipf", the k-th in proportion to 1/k.
+    unit is "event". Only the first ``counted_visits`` visits of each person ever count. returning: "evenly", or "zipf", the
+    k-th in proportion to 1/k.
     delta: the probability of exceeding epsilon.
 
     from_log: a CSV or parquet file, or a table as ap.evaluate takes it, one decision a row, from which rounds, candidates,

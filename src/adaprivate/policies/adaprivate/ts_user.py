@@ -74,7 +74,10 @@ def _collect(book: ClippedRunningSum, features: Floats, reward: float, rng: Stre
 
 @dataclass(frozen=True, kw_only=True)
 class AdaPrivateTSUserSettings(AdaPrivateTSSettings):
-    """Thompson sampling, b a sum over people of what each adds to a batch, clipped to sqrt(``counted_visits``)."""
+    """Thompson sampling, b a sum over people of what each adds to a batch, clipped to sqrt(``counted_visits``).
+
+    Only the first ``counted_visits`` visits of each person ever count.
+    """
 
     name: ClassVar[str] = "adaprivate-ts-user"
     calibration: str = "exact"

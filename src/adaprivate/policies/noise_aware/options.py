@@ -75,10 +75,11 @@ class NoiseAwareOptions(Scheduled, PolicySettings):
     catalogue: the public items (rows) that can be played; Gaussian noise is shaped to them.
     unit: whom it protects: "event", any one reward; or "user", all rewards of any one person: then decisions say whose
     they are, ``decide(candidates, user=...)``, and rewards are released in Gaussian sums alone.
-    counted_visits: of each person so many visits count at most: about as many as people make, 3 to 30 where that is not
-    known well. weights: "directions" (each visit along what is new in it), "scalar" (along itself) or "equal" (all alike,
-    as group privacy pays); or, as rivals of these, "clip" (what a person adds to a batch is clipped, in ``counted_batches``
-    batches at most, with more noise) and "clip-shares" (the same, clipped the more the more batches; simulated noise only).
+    counted_visits: only the first so many visits of each person ever count, however long the policy runs; later rewards
+    teach nothing. Take about as many as people make, 3 to 30 where that is not known well.
+    weights: "directions" (each visit along what is new in it), "scalar" (along itself) or "equal" (all alike, as group
+    privacy pays); or, as rivals of these, "clip" (what a person adds to a batch is clipped, in ``counted_batches`` batches
+    at most, with more noise) and "clip-shares" (the same, clipped the more the more batches; simulated noise only).
     Clipping is biased, and the posterior knows only what it leaves on average. It takes the centre 1/2 and "sqrt" noise.
     """
 

@@ -92,8 +92,8 @@ class FlippedSettings(OnlineSettings):
 
     epsilon: pure, there is no delta. centre: a public constant taken off every reward.
     unit: whom it protects: "event", any one reward; or "user", all rewards of any one person: then decisions say whose
-    they are, ``decide(candidates, user=...)``. counted_visits: the first so many rewards of each person are told, each at
-    this part of epsilon; of further ones nothing is, and the learner does not count them.
+    they are, ``decide(candidates, user=...)``. counted_visits: only the first so many visits of each person ever
+    count, each at this part of epsilon; nothing is told of later rewards, and the learner does not count them.
     """
 
     private: ClassVar[bool] = True
