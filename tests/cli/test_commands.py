@@ -153,7 +153,7 @@ def test_plan():
             assert (row["wrong_commitments"] is None) is (row["policy"] != "filtered-thompson")
             assert 0 <= row["regret"]["spread"] <= 2000 * 0.5
             assert row["delta"] == (
-                1e-5 if row["policy"] in ("noise-aware", "filtered-thompson", "modified-thompson", "adac-ucb") else 0.0
+                1e-5 if row["policy"] in ("filtered-thompson", "modified-thompson", "adac-ucb") else 0.0
             )
             assert "epsilon = " in row["guarantee"]
             assert row["exact_noise"] is row["guarantee"].startswith("This protects")

@@ -13,8 +13,14 @@ from adaprivate.policies.arms.sampling import SamplingSettings
 from adaprivate.policies.core.settings import exact_guarantee
 from adaprivate.simulation import mean_sem, policy_settings, run_all
 
-BUDGETED = ("noise-aware", "filtered-thompson", "modified-thompson", "adac-ucb")
-PURE = ("anytime-lazy-ucb", "lazy-dp-ts", "dp-se", "adap-ucb", "adap-klucb")
+BUDGETED = ("filtered-thompson", "modified-thompson", "adac-ucb")
+PURE = ("noise-aware", "anytime-lazy-ucb", "lazy-dp-ts", "dp-se", "adap-ucb", "adap-klucb")
+OPTIONS: dict[str, dict[str, Any]] = {
+    "noise-aware": {"channel": "items"},
+    "modified-thompson": {"calibration": "tight"},
+    "adac-ucb": {"calibration": "exact"},
+}
+"""What each is told besides its budget: with channel="items" epsilon is pure, for a reward enters one arm's block."""
 COMMITTING = ("filtered-thompson", "dp-se")
 """Policies that may settle on a wrong arm: rare and dear, so that a mean needs more runs."""
 SIMULATED_ROUNDS = 4_000_000
@@ -109,7 +115,8 @@ def _compared(
                 "arms": arms,
                 "rounds": rounds,
                 "epsilon": epsilon,
-                "delta": delta if "delta" in vars(policy) else 0.0,
+                "delta": 0.0 if name in PURE else delta,
+                "options": OPTIONS.get(name, {}),
                 "parameters": _parameters(policy),
                 "regret": {label: value for label, (value, _) in regret.items()},
                 "regret_sem": {label: sem for label, (_, sem) in regret.items()},
@@ -129,8 +136,7 @@ def _committed(state: Any) -> int:
 
 
 def _options(name: str, epsilon: float, delta: float) -> Mapping[str, Any]:
-    exact = {"modified-thompson": {"calibration": "tight"}, "adac-ucb": {"calibration": "exact"}}
-    return {"epsilon": epsilon, "delta": delta, **exact.get(name, {})}
+    return {"epsilon": epsilon, "delta": delta, **OPTIONS.get(name, {})}
 
 
 def _parameters(policy: Any) -> dict[str, float]:

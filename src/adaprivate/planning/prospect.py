@@ -85,14 +85,14 @@ class Prospect:
     def _row(self, task: Task) -> dict[str, Any]:
         curve, world, choice = predicted(task), task.world, task.choice
         share, without = curve.mean, self.without_privacy.mean
-        reasons = outside(task)
+        reasons, delta = outside(task), 0.0 if self._is_pure(choice.channel) else task.delta
         measured, sem = self.measured.get((OURS, task.epsilon), (None, None))
         return {
             "policy": OURS,
             "unit": self.unit,
             "epsilon": task.epsilon,
-            "delta": task.delta,
-            "remarks": remarks(task.epsilon, task.delta, task.people or task.rounds),
+            "delta": delta,
+            "remarks": remarks(task.epsilon, delta, task.people or task.rounds),
             "learned_share": share,
             "error": None if reasons else error_of(share),
             "measured_share": measured,
@@ -108,6 +108,10 @@ class Prospect:
             "confirmed": not reasons,
             "outside": reasons,
         }
+
+    def _is_pure(self, channel: str) -> bool:
+        """Whether the policy is held to this channel, so that delta is 0: so it is on fixed arms."""
+        return self.task.world.arms and not self.task.people and channel != "gaussian"
 
     @staticmethod
     def plain(task: Task) -> float | None:
@@ -145,7 +149,8 @@ class Prospect:
         """What to make the advised policy with."""
         row, world = self.advised, self.task.world
         found: dict[str, Any] = {"dimension": world.dimension, "rounds": self.task.rounds}
-        found |= {"epsilon": row["epsilon"], "delta": row["delta"]}
+        found["epsilon"] = row["epsilon"]
+        found |= {"channel": row["channel"]} if self._is_pure(row["channel"]) else {"delta": row["delta"]}
         if self.rates_known:
             found["base_rate"] = world.base_rate
         if self.unit == "user":

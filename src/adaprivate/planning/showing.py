@@ -126,7 +126,10 @@ def advice(plan: Prospect) -> list[str]:
         f"{why} Take epsilon {row['epsilon']:g}, {place}: {OURS}, {plan.unit} level, channel {row['channel']}. To run it:"
     ]
     lines += ["  " + line for line in commands(plan)]
-    lines.append("It finds channel and batches by itself, from the first candidates it is offered.")
+    if "channel" in plan.options:
+        lines.append("Offer one-hot candidates, a row for each arm. With this channel epsilon is pure: delta = 0.")
+    else:
+        lines.append("It finds channel and batches by itself, from the first candidates it is offered.")
     if plan.rates_known:
         lines[-1] += " Where only clicks are reported, add missing=0.0."
     rows = plan.rows
@@ -172,14 +175,16 @@ def commands(plan: Prospect) -> list[str]:
     options, world = plan.options, plan.task.world
     words = ", ".join(f"{key}={value!r}" for key, value in options.items())
     values = world.options()
-    values |= {key: options[key] for key in ("base_rate", "unit", "counted_visits") if key in options}
+    values |= {key: options[key] for key in ("base_rate", "unit", "counted_visits", "channel") if key in options}
     values |= {**plan.task.people_options, **({} if world.base_rate == 0.5 else {"centre": world.base_rate})}
     flags = " ".join(f"--option {key}={value}" for key, value in values.items())
     body: dict[str, Any] = {"name": "my-bandit", "policy": OURS}
-    body |= {key: value for key, value in options.items() if key != "counted_visits"}
-    if "counted_visits" in options:
-        body["options"] = {"counted_visits": options["counted_visits"]}
-    budget = f"--epsilon {options['epsilon']:g} --delta {options['delta']:g} --rounds {options['rounds']}"
+    own = ("counted_visits", "channel")
+    body |= {key: value for key, value in options.items() if key not in own}
+    if inside := {key: options[key] for key in own if key in options}:
+        body["options"] = inside
+    delta = f" --delta {options['delta']:g}" if "delta" in options else ""
+    budget = f"--epsilon {options['epsilon']:g}{delta} --rounds {options['rounds']}"
     played = [] if plan.unplayable else [f"adaprivate simulate --policy {OURS} --policy {PLAIN} {budget} {flags}"]
     return [
         f'ap.policy("{OURS}", {words}, source=ap.mechanisms.Secure())',

@@ -17,7 +17,7 @@ def policies_of(plan: Prospect) -> list[tuple[str, float | None, dict[str, Any]]
     """Every policy that a plan compares: its name, its epsilon and its options."""
     from adaprivate.planning.prospect import FREE, OURS, PLAIN
 
-    own = {key: value for key, value in plan.options.items() if key in ("base_rate", "unit", "counted_visits")}
+    own = {key: value for key, value in plan.options.items() if key in ("base_rate", "unit", "counted_visits", "channel")}
     centre = {"centre": plan.task.world.base_rate}
     found: list[tuple[str, float | None, dict[str, Any]]] = []
     for task in plan.tasks:

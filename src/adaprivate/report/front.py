@@ -33,7 +33,8 @@ print(policy.guarantee)"""
 _NEXT = {
     "make serve": "the decision service, made-up readers and its dashboard",
     ".venv/bin/adaprivate list policies": "all policies: whom each protects, and how",
-    ".venv/bin/adaprivate plan --arms 5 --rounds 2000 --epsilon 1": "what it costs, before anyone's data is touched",
+    ".venv/bin/adaprivate plan --arms 5 --rounds 2000 --epsilon 1": "what it costs, before anyone's data is touched: fixed "
+    "arms are noise-aware's, with channel=items",
     ".venv/bin/adaprivate audit --policy noise-aware --one-run --exact-noise": "attack it yourself",
     ".venv/bin/adaprivate reproduce --list": "every table and claim that can be recomputed",
 }

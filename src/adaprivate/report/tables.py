@@ -176,7 +176,8 @@ def plan_advice(rows: Sequence[dict[str, Any]]) -> str:
     lines = []
     for row in rows:
         if row["recommended"]:
-            lines.append(f"{epsilon}take {row['policy']}. {row['guarantee']}")
+            told = ", ".join(f"{key}={value}" for key, value in row.get("options", {}).items())
+            lines.append(f"{epsilon}take {row['policy']}{f' ({told})' * bool(told)}. {row['guarantee']}")
     if not lines:
         return f"{epsilon}none of these policies can run with exact noise."
     for standing, words in (("tied", "no telling from it (within two standard errors)"), ("ahead", "less regret")):

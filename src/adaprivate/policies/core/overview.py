@@ -12,9 +12,10 @@ from adaprivate.policies.core.settings import exact_guarantee
 from adaprivate.privacy import Guarantee, stated
 
 START_HERE = {
-    "noise-aware": "the one to use where items have features; unit=user where people come back",
+    "noise-aware": "the one to use where items have features, unit=user where people come back (then only the first ten "
+    "visits of each ever count), and on fixed arms: channel=items, one-hot candidates, pure epsilon",
     "noise-aware-joint": "the same where contexts are private too",
-    "lazy-dp-ts": "fixed arms with pure epsilon; adaprivate plan compares policies on arms for your rounds",
+    "lazy-dp-ts": "a rival on fixed arms, pure epsilon: more regret than channel=items on average, a lighter tail",
     "filtered-thompson": "fixed arms with (epsilon, delta)",
     "rr-linucb": "every reward flipped by itself, pure epsilon, no batches",
     "ldp-linucb": "nobody but the person's own client sees context or reward",
