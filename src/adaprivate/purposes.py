@@ -36,6 +36,8 @@ class Purpose(IntEnum):
     REPLAY = 21
     LOG = 22
     """Made logs: this and the numbers up to 29, two for each part."""
+    RUN = 30
+    """The seeds of several runs on one log."""
     PROPENSITY = 40
     """The numerical integration of propensities."""
     PROPENSITY_CHOICE = 41

@@ -74,7 +74,7 @@ def test_python_gives_what_the_command_prints(log):
     assert table["batch_size"].to_list() == [50] * 4 + [None] * 2
     assert table["alpha"].to_list() == [None] * 4 + [0.5] * 2
     assert set(table["seed"]) == {3}
-    found, guarantee, _ = judge(logged(log, candidates="x"), "linucb", "dr", options={"alpha": 0.5}, seed=3)
+    found, guarantee, *_ = judge(logged(log, candidates="x"), "linucb", "dr", options={"alpha": 0.5}, seed=3)
     assert guarantee is None
     assert table.row(5, named=True).items() >= {"value": found.value, "low": found.low, "sem": found.sem}.items()
 

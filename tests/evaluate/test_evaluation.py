@@ -93,7 +93,7 @@ def test_estimators_agree_on_a_learned_policy():
 def test_evaluate_every_estimator():
     log = logged(2_400)
     for estimator in ("replay", "ips", "snips", "dm", "dr"):
-        found, guarantee, _ = judge(log, "adaprivate-ts", estimator, options={"batch_size": 100, "epsilon": 2.0})
+        found, guarantee, *_ = judge(log, "adaprivate-ts", estimator, options={"batch_size": 100, "epsilon": 2.0})
         assert 0.3 < found.low < found.value < found.high < 1.0
         assert guarantee.nominal_epsilon == 2
         assert guarantee.simulated
@@ -179,21 +179,21 @@ def test_what_is_published_together():
 def test_a_released_evaluation_states_both():
     log = logged(1_600)
     options = {"batch_size": 100, "calibration": "exact"}
-    _, replayed, _ = judge(log, "adaprivate-ts", "replay", options=options, release_epsilon=0.5)
+    _, replayed, *_ = judge(log, "adaprivate-ts", "replay", options=options, release_epsilon=0.5)
     assert not replayed.simulated
     assert replayed.epsilon == pytest.approx(1.5, abs=2e-3)
     assert replayed.delta == pytest.approx(2e-5)
-    _, apart, _ = judge(log, "adaprivate-ts", "snips", options=options, release_epsilon=0.5)
+    _, apart, *_ = judge(log, "adaprivate-ts", "snips", options=options, release_epsilon=0.5)
     assert apart.epsilon == pytest.approx(1, abs=1e-3)
     with pytest.raises(InputError, match="to be private"):
         judge(log, "lints", "ips", release_epsilon=1.0)
-    _, chance, _ = judge(log, "random", "ips", release_epsilon=1.0)
+    _, chance, *_ = judge(log, "random", "ips", release_epsilon=1.0)
     assert chance.epsilon == pytest.approx(1, abs=1e-3)
 
 
 @pytest.mark.parametrize(("options", "delta"), [({}, 1e-5), ({"channel": "flip"}, 0.0), ({"channel": "items"}, 0.0)])
 def test_a_policy_of_channels_learns_with_exact_noise_for_a_release(options, delta):
-    _, replayed, _ = judge(logged(400), "noise-aware-ts", "replay", options=options, release_epsilon=0.5)
+    _, replayed, *_ = judge(logged(400), "noise-aware-ts", "replay", options=options, release_epsilon=0.5)
     assert not replayed.simulated
     assert replayed.epsilon == pytest.approx(1.5, abs=2e-3)
     assert replayed.delta == pytest.approx(1e-5 + delta)

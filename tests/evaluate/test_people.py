@@ -232,7 +232,7 @@ def test_published_intervals_cover_what_people_differ_in():
 def test_a_published_estimate_protects_people_where_the_policy_does(estimator):
     """A person may have rewards in what was learned from and in the estimate, whichever rows those are: costs add up."""
     log = logged(600)
-    found, guarantee, counts = judge(log, "noise-aware", estimator, options=USER, release_epsilon=0.5)
+    found, guarantee, counts, *_ = judge(log, "noise-aware", estimator, options=USER, release_epsilon=0.5)
     assert guarantee.unit == "user"
     assert not guarantee.simulated
     assert guarantee.epsilon == pytest.approx(1.5, abs=5e-3)
@@ -243,7 +243,7 @@ def test_a_published_estimate_protects_people_where_the_policy_does(estimator):
     assert privacy.CONDITIONS["user-identity"] in guarantee.assumptions
     assert privacy.CONDITIONS["user-clip"] in guarantee.enforced
     assert counts["counted"] > 0
-    bounded, same, _ = judge(log, "noise-aware", estimator, options=USER, release_epsilon=0.5, person_rows=1)
+    bounded, same, *_ = judge(log, "noise-aware", estimator, options=USER, release_epsilon=0.5, person_rows=1)
     assert same.epsilon == guarantee.epsilon
     sems = [
         np.median([judge(log, "noise-aware", estimator, options=USER, release_epsilon=0.5, **how)[0].sem for _ in range(3)])

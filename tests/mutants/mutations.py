@@ -35,6 +35,7 @@ ROUTE, SIMULATED = "policies/noise_aware/settings.py", "policies/noise_aware/sta
 ENTERED, LOCAL = "policies/noise_aware/simulated.py", ("tests/policies/test_local.py",)
 CHOSEN = (("tests/conformance/test_channels.py", "channels-cost or are-those-of-the-book or public-moments"),)
 PUBLISHED = "tests/evaluate/test_people.py"
+RUNS = "tests/evaluate/test_runs.py"
 
 SERVED = "tests/service/test_core.py"
 JOINT, PAIRS = "mechanisms/units/joint.py", ("tests/mechanisms/test_joint_unit.py",)
@@ -978,6 +979,27 @@ MUTATIONS = [
         "release(",
         "an estimate that protects a reward published with a policy that protects people",
         ((PUBLISHED, "published_estimate_protects"),),
+    ),
+    Mutation(
+        "evaluation/judging.py",
+        "if released and seeds > 1:",
+        "if released and seeds > len(each):",
+        "several runs learn from the same rewards, and a published estimate states the price of one",
+        ((RUNS, "published_estimate"),),
+    ),
+    Mutation(
+        "evaluation/judging.py",
+        "seeds = 1 if released else DEFAULT_SEEDS",
+        "seeds = DEFAULT_SEEDS",
+        "a published estimate asks for several runs unasked",
+        ((RUNS, "published_estimate"),),
+    ),
+    Mutation(
+        "evaluation/runs.py",
+        "(one.value - one.low) ** 2 for one in found]) + luck**2)",
+        "(one.value - one.low) ** 2 for one in found]))",
+        "an interval leaves out the policy's own draws",
+        ((RUNS, "how_far or afresh"),),
     ),
     Mutation(
         "evaluation/replay.py",

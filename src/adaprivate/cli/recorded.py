@@ -80,6 +80,9 @@ def evaluate(
     ] = None,
     option: Annotated[list[str] | None, typer.Option(help="key=value: a parameter of the policy.")] = None,
     seed: Annotated[int, typer.Option(help="Of everything random here but the noise of published estimates.")] = 0,
+    seeds: Annotated[
+        int | None, _judging("Number of runs of each policy to average (default 5; 1 for a published estimate).")
+    ] = None,
     json: Json = False,
 ) -> None:
     """What would a policy have earned on this log, per round?
@@ -94,6 +97,8 @@ def evaluate(
     columns that say more of each row; a featuriser makes features of them and of items.
 
     Where few rewards carry an estimate its row is marked 'few', and its interval is one for rare events.
+
+    A policy draws random numbers of its own. So each is run --seeds times, and intervals are for its expected reward.
 
     --option unit=user protects all rewards of any one person. Only the first ten visits of each person ever count
     (--option counted_visits=N). Where a user column is there, intervals are of people.
@@ -131,6 +136,7 @@ def evaluate(
         person_rows=person_rows,
         options=parsed(option),
         seed=seed,
+        seeds=seeds,
     )
     rows = found.table.to_dicts()
     if json:

@@ -64,6 +64,10 @@ class Estimate:
     """Whether it is far from 1."""
     method: str = "asymptotic"
     """How the interval was made: asymptotic, bootstrap, wilson, few-rewards, or noise (of a published estimate)."""
+    seeds: int = 1
+    """Number of runs of the policy that the value is the mean of (:mod:`adaprivate.evaluation.runs`)."""
+    run_sd: float | None = None
+    """Standard deviation of the value between these runs; None for one run."""
 
     def __str__(self) -> str:
         few = f", few: {self.rewarded:.1f} rewards carry it" if self.few and self.rewarded is not None else ""

@@ -20,6 +20,7 @@ from adaprivate.features import Featuriser
 
 _FIELDS = ("estimator", "value", "low", "high", "sem", "effective_sample_size", "rows", "rewarded", "few", "method")
 _WEIGHTS = ("mean_weight", "odd_weights")
+_RUNS = ("seeds", "run_sd")
 _OWN = {"dimension", "rounds", "epsilon", "delta"}
 """Options of a policy that are arguments of their own, or follow from the log."""
 
@@ -80,6 +81,7 @@ def evaluate(
     person_rows: int | None = None,
     options: Mapping[str, Any] | None = None,
     seed: int = 0,
+    seeds: int | None = None,
 ) -> Evaluation:
     """What each policy would have earned per round; a row for each policy, epsilon and estimator, every setting a column.
 
@@ -100,6 +102,11 @@ def evaluate(
     ``user``: the column that says whose a decision was (user or user_id, where there is one; "" for none), which a policy
     with ``options={"unit": "user"}`` needs. Intervals then take people for independent, not rows. ``people``,
     ``visits_counted`` and ``visits_beyond`` say what such a policy learned from.
+
+    ``seeds``: number of runs of each policy, with random draws of their own, whose mean is the value; by default 5. The
+    interval is for the policy's expected reward when it is run afresh on such a log. ``run_sd`` is the standard deviation
+    between runs. A policy that is deterministic, or learns nothing, has one run (``run_noise``: none). A released estimate
+    is of one run, and its interval leaves out how much another would differ: more would cost the policy's budget again.
 
     ``interval``: asymptotic, bootstrap, wilson or few-rewards. Where few rewards carry an estimate its row is marked
     (``few``) and the interval is that for few rewards; ``method`` says which it is.
@@ -144,7 +151,7 @@ def evaluate(
         given = {**(options or {}), "delta": delta, **({} if budget is None else {"epsilon": budget})}
         own = {key: value for key, value in given.items() if key in takes[name]}
         for word in estimators:
-            estimate, guarantee, visits = judge(
+            estimate, guarantee, visits, run_noise = judge(
                 taken,
                 name,
                 word,
@@ -152,6 +159,7 @@ def evaluate(
                 release_epsilon=release_epsilon,
                 release_delta=delta,
                 person_rows=person_rows,
+                seeds=seeds,
                 **how,
             )
             seen = visits or {}
@@ -160,7 +168,8 @@ def evaluate(
                     "policy": name,
                     "epsilon": budget,
                     "released": release_epsilon is not None,
-                    **{field: getattr(estimate, field) for field in (*_FIELDS, *_WEIGHTS)},
+                    **{field: getattr(estimate, field) for field in (*_FIELDS, *_WEIGHTS, *_RUNS)},
+                    "run_noise": run_noise,
                     "assumes": assumption(taken) if word == "replay" else None,
                     **privacy.stated(guarantee, seen.get("people") or len(taken)),
                     "people": seen.get("people"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from adaprivate.evaluation.decisions import Decisions, Recorded
 from adaprivate.evaluation.estimators import ESTIMATORS, Estimate, Sample, Samples, estimate_in_parts
 from adaprivate.evaluation.release import RELEASED, capped, first_rows, release, release_by_person, together
 from adaprivate.evaluation.replay import acceptance, accepted, whose
+from adaprivate.evaluation.runs import DEFAULT_SEEDS, over_runs, played, run_seeds
 from adaprivate.evaluation.tallies import Units
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.channels import ChannelPlan
@@ -138,6 +139,8 @@ class Judgement(NamedTuple):
     guarantee: Guarantee | None
     visits: dict[str, int] | None
     """Of a policy that protects people: the people it learned from, their visits that counted, and those beyond: public."""
+    run_noise: str = "left out"
+    """Whether the interval holds the policy's own random draws: included, left out, or none (all runs are alike)."""
 
 
 def judge(
@@ -152,6 +155,7 @@ def judge(
     interval: str = "asymptotic",
     confidence: float = 0.95,
     seed: int = 0,
+    seeds: int | None = 1,
     release_epsilon: float | None = None,
     release_delta: float = 1e-5,
     person_rows: int | None = None,
@@ -159,13 +163,27 @@ def judge(
     """What the policy would have earned per round, and the guarantee of everything that was computed for it.
 
     replay: the policy learns as it goes and is paid where it agrees with the log. The others: it learns from the first
-    ``train`` of the rows and stays as it is then; the remaining rows say what it earns. With ``release_epsilon`` the
-    estimate itself is made public, with exact noise; without it, it is for those who may see the log. It protects whom the
-    policy protects; for people, ``person_rows`` has only the first so many rows of each enter it.
+    ``train`` of the rows and stays as it is then; the remaining rows say what it earns. Values are from 0 to 1.
+
+    ``seeds``: number of runs that the value is the mean of (:func:`adaprivate.evaluation.runs.over_runs`); None: five, or
+    one for a released estimate. A policy that is deterministic, or does not learn from rewards, has one run.
+
+    With ``release_epsilon`` the estimate itself is made public, with exact noise; without it, it is for those who may see
+    the log. It protects whom the policy protects; for people, ``person_rows`` has only the first so many rows of each enter
+    it. It is of one run: every further one would learn from the same rewards, and cost the policy's budget again.
     """
     check.one_of("estimator", estimator, ESTIMATORS)
     if estimator in NEEDS_PROPENSITIES:
         check.expect(log.least_propensity is not None, "propensity", None, f"to be a column of the log for {estimator}")
+    released = release_epsilon is not None
+    if seeds is None:
+        seeds = 1 if released else DEFAULT_SEEDS
+    each = run_seeds(seed, seeds)
+    if released and seeds > 1:
+        raise check.InputError(
+            f"seeds must be 1 for a released estimate (got {seeds}): every run learns from the same rewards with noise of "
+            "its own, and would cost the policy's epsilon again. Leave out seeds, or release_epsilon."
+        )
     replayed = estimator == "replay"
     share = acceptance(log) if replayed else check.real("train", train, at_least=0, below=1)
     learned = math.floor(len(log) * share) if rounds is None else check.whole("rounds", rounds, at_least=1)
@@ -188,21 +206,35 @@ def judge(
         bounds = by_person and release_epsilon is not None
         check.expect(bounds, "person_rows", person_rows, "== None unless an estimate is released that protects people")
     exact = release_epsilon is not None and releases
-    player = Policy(settings, seed=None if exact else seed, source=Secure() if exact else None)
-    if replayed:
-        most = max(learned, 1)
-        samples: Samples = lambda: _replayed(player, log, most, seed)  # noqa: E731
-        choices = samples
-    else:
+    learns = statement is None or statement.epsilon > 0
+    if not learns:  # one run's interval holds all there is
+        each = each[:1]
+
+    def ready(own: int) -> tuple[Policy, Samples, Samples, int, Callable[[], float] | None]:
+        """A policy that has learned what it may, the samples that judge it, their most rows, and the largest weight."""
+        player = Policy(settings, seed=None if exact else own, source=Secure() if exact else None)
+        if replayed:
+            most = max(learned, 1)
+            samples: Samples = lambda: _replayed(player, log, most, own)  # noqa: E731
+            return player, samples, samples, most, None
         learn_from(player, log, learned)
-        weighing, most = Weighing(player.state, log, cap=cap, seed=seed), len(log) - learned
-        samples, choices = lambda: _samples(weighing, log, learned), lambda: _choices(log, learned)
+        weighing = Weighing(player.state, log, cap=cap, seed=seed)  # alike in all runs: they differ by the policy alone
+        judging: Samples = lambda: _samples(weighing, log, learned)  # noqa: E731
+        return player, judging, lambda: _choices(log, learned), len(log) - learned, weighing.largest
+
     if release_epsilon is None:
-        units = Units(most, log.people)
-        largest = None if replayed else weighing.largest
-        how: dict[str, Any] = {"confidence": confidence, "interval": interval, "seed": seed}
-        how |= {"largest": largest, "whole": cap is None}
-        return Judgement(estimate_in_parts(estimator, samples, choices, units, **how), player.guarantee, player.people)
+        how: dict[str, Any] = {"confidence": confidence, "interval": interval, "seed": seed, "whole": cap is None}
+
+        def run(own: int) -> Judgement:
+            player, samples, choices, most, largest = ready(own)
+            found = estimate_in_parts(estimator, samples, choices, Units(most, log.people), largest=largest, **how)
+            return Judgement(found, player.guarantee, player.people)
+
+        runs = played(run, lambda one: one.estimate, each)
+        mean, visits = over_runs([one.estimate for one in runs]), _visits(runs)
+        noise = "included" if len(runs) > 1 else "none" if len(runs) < seeds or not learns else "left out"
+        return runs[0]._replace(estimate=mean, visits=visits, run_noise=noise)
+    player, samples, *_ = ready(seed)
     sample = joined(Sample(part.rewards, part.weights, people=part.people) for part in samples())
     if person_rows is not None:
         assert sample.people is not None
@@ -212,10 +244,16 @@ def judge(
     found, price = (release_by_person if by_person else release)(
         estimator, sample, epsilon=release_epsilon, delta=release_delta, noise=Secure(), confidence=confidence
     )
-    own = player.guarantee
-    if own is not None and own.epsilon > 0:
-        price = together(own, price, same_rewards=replayed or by_person)
-    return Judgement(found, price, player.people)
+    stated = player.guarantee
+    if stated is not None and stated.epsilon > 0:
+        price = together(stated, price, same_rewards=replayed or by_person)
+    return Judgement(found, price, player.people, "left out" if learns else "none")
+
+
+def _visits(runs: Sequence[Judgement]) -> dict[str, int] | None:
+    """The mean of what was counted in several runs, in whole numbers."""
+    counted = [one.visits for one in runs if one.visits is not None]
+    return {name: round(sum(one[name] for one in counted) / len(counted)) for name in counted[0]} if counted else None
 
 
 def logged_value(log: Recorded, confidence: float = 0.95) -> Estimate:

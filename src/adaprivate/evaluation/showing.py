@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 COMPOSITION = (
-    "Each row, and each run on this log, learns from the same rewards: a guarantee is that of its row alone, and what is "
-    "released of several adds up (privacy.compose)."
+    "Each row, and each run on this log, learns from the same rewards: a guarantee is that of one run of its row's policy, "
+    "and what is released of several adds up (privacy.compose)."
 )
 """What to keep in mind about several evaluations of one log."""
 
@@ -69,6 +69,7 @@ def evaluation_notes(rows: Sequence[dict[str, Any]]) -> list[str]:
     notes = [*loud]
     notes += guarantees(rows)
     notes.append(COMPOSITION)
+    notes += _target(rows)
     notes += dict.fromkeys(
         f"{row['policy']} learned from {row['people']:,} people, of whose visits {row['visits_counted']:,} counted and "
         f"{row['visits_beyond']:,} came after as many as count of one person."
@@ -87,6 +88,23 @@ def evaluation_notes(rows: Sequence[dict[str, Any]]) -> list[str]:
     notes += [doubt for doubt in rows[0]["log_doubts"] if doubt not in loud]
     if not rows[0]["released"]:
         notes.append("Computed from raw rewards, for those who may see the log; --release-epsilon makes it fit to publish.")
+    return notes
+
+
+def _target(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """What values and intervals are of, by how many runs of a policy they were made from."""
+    notes = []
+    if several := sorted({row["seeds"] for row in rows if row["seeds"] > 1}):
+        notes.append(
+            f"Each value is the mean of {' or '.join(map(str, several))} runs of the policy. Its interval is for the "
+            "policy's expected reward per round when it is run afresh on such a log, with new random draws of its own."
+        )
+    alone = dict.fromkeys(row["policy"] for row in rows if row["run_noise"] == "left out")
+    if alone:
+        notes.append(
+            f"{', '.join(alone)}: the value is of one run; its interval leaves out how much another run would differ"
+            + (", for every further run would cost the policy's epsilon again." if rows[0]["released"] else " (--seeds 5).")
+        )
     return notes
 
 
