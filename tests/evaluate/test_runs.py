@@ -151,10 +151,34 @@ def test_what_values_are_of_is_said():
     assert "rr-linucb: the value is of one run" in " ".join(str(one).split())
 
 
+@pytest.mark.parametrize(("least", "most"), [(0, 120), (-3, 5)])
+def test_values_are_on_the_scale_of_rewards(least, most):
+    plain = ap.evaluate(table(), **ASKED, seeds=2).table
+    scaled = table().with_columns(reward=least + (most - least) * pl.col("reward"))
+    found = ap.evaluate(scaled, **ASKED, seeds=2, reward_range=(least, most))
+    for column in ("value", "low", "high", "log_value", "log_low", "log_high"):
+        assert found[column].to_list() == pytest.approx([least + (most - least) * value for value in plain[column]])
+    for column in ("sem", "run_sd"):
+        widened = [None if value is None else (most - least) * value for value in plain[column]]
+        assert found[column].to_list() == pytest.approx(widened)
+    assert found["log_reward_range"].to_list() == [[least, most]] * 6
+    assert f"({least} .. {most})" in str(found)
+    assert " .. 1)" not in str(ap.evaluate(table(), "random"))
+    assert found["rewarded"].to_list() == pytest.approx(plain["rewarded"].to_list())  # counts have no unit
+
+
+def test_a_published_value_is_on_the_scale_of_rewards():
+    scaled = table().with_columns(reward=120 * pl.col("reward"))
+    found = ap.evaluate(scaled, "random", "ips", reward_range=(0, 120), release_epsilon=40.0).table.row(0, named=True)
+    assert found["value"] == pytest.approx(120 * table()["reward"].mean(), abs=15)  # five standard errors, and noise
+    assert found["low"] < found["value"] < found["high"]
+    assert found["sem"] > 0.5
+
+
 def test_at_the_command_line(monkeypatch, capsys, tmp_path):
     path = tmp_path / "log.csv"
-    table(200).write_csv(path)
-    asked = ["evaluate", str(path), "--policy", "rr-linucb", "--seeds", "3"]
+    table(200).with_columns(reward=120 * pl.col("reward")).write_csv(path)
+    asked = ["evaluate", str(path), "--policy", "rr-linucb", "--reward-range", "0", "120", "--seeds", "3"]
 
     def said(*further):
         monkeypatch.setattr("sys.argv", ["adaprivate", *asked, *further])
@@ -167,4 +191,7 @@ def test_at_the_command_line(monkeypatch, capsys, tmp_path):
     (row,) = document["rows"]
     assert {"policy", "estimator", "value", "low", "high", "effective_sample_size"} <= set(row)
     assert row["seeds"] == 3
-    assert 0 < row["low"] < row["value"] < row["high"] < 1
+    assert 1 < row["low"] < row["value"] < row["high"] < 120
+    assert document["log"]["reward_range"] == [0, 120]
+    assert document["log"]["value"] > 1
+    assert "(0 .. 120)" in said()

@@ -38,7 +38,7 @@ Candidates = Annotated[
     str | None,
     _candidates("How columns of each row's own candidates begin: x for x_0_3. Or a column that lists candidates by name."),
 ]
-Range = Annotated[tuple[float, float], _column("Rewards lie between these; they are read as 0 to 1.")]
+Range = Annotated[tuple[float, float], _column("Least and greatest possible reward; values are printed on this scale.")]
 Items = Annotated[Path | None, _column("A file of items: the first column their names, the others what is known of them.")]
 Description = Annotated[
     Path | None, _column("A JSON file: how context and items become features (docs/features.md; default: drafted).")
@@ -140,7 +140,7 @@ def evaluate(
     )
     rows = found.table.to_dicts()
     if json:
-        facts = ("rows", "people", "candidates", "dimension", "value", "low", "high", "few", "doubts")
+        facts = ("rows", "people", "candidates", "dimension", "reward_range", "value", "low", "high", "few", "doubts")
         log_facts = {fact: rows[0][f"log_{fact}"] for fact in facts}
         print_json({"log": log_facts, "composition": report.COMPOSITION, "rows": rows})
     else:

@@ -13,14 +13,14 @@ from adaprivate import check, privacy
 from adaprivate import policies as policy_registry
 from adaprivate.data.inspecting import FALSE_ALARM
 from adaprivate.evaluation.decisions import Decisions, Recorded
+from adaprivate.evaluation.estimators import Estimate
 from adaprivate.evaluation.judging import judge, logged_value
 from adaprivate.evaluation.showing import as_text
 from adaprivate.evaluation.streams import LogStream, logged
 from adaprivate.features import Featuriser
+from adaprivate.runtime.policy import UNIT_RANGE
 
-_FIELDS = ("estimator", "value", "low", "high", "sem", "effective_sample_size", "rows", "rewarded", "few", "method")
-_WEIGHTS = ("mean_weight", "odd_weights")
-_RUNS = ("seeds", "run_sd")
+_FIELDS = ("effective_sample_size", "rows", "rewarded", "few", "method", "mean_weight", "odd_weights", "seeds")
 _OWN = {"dimension", "rounds", "epsilon", "delta"}
 """Options of a policy that are arguments of their own, or follow from the log."""
 
@@ -87,7 +87,7 @@ def evaluate(
 
     ``log``: a CSV, parquet, JSON lines or Vowpal Wabbit dsjson file, a table (a polars or pandas DataFrame, a list of
     dicts, a dict of columns), or Open Bandit Pipeline's feedback (a dict); one decision a row. ``action``, ``reward``
-    (within ``reward_range``, and read as 0 to 1) and ``propensity`` name its columns. A file may be larger than memory
+    (within ``reward_range``) and ``propensity`` name its columns. A file may be larger than memory
     (docs/logs.md).
 
     What could be chosen: ``candidates``, how columns of each row's own begin (x for x_0_3), or a column that lists items by
@@ -102,6 +102,9 @@ def evaluate(
     ``user``: the column that says whose a decision was (user or user_id, where there is one; "" for none), which a policy
     with ``options={"unit": "user"}`` needs. Intervals then take people for independent, not rows. ``people``,
     ``visits_counted`` and ``visits_beyond`` say what such a policy learned from.
+
+    Values, intervals and standard errors are rewards per round on the scale of ``reward_range`` (column
+    ``log_reward_range``). Policies learn from rewards scaled to 0 to 1, and so are ``base_rate`` and ``missing`` given.
 
     ``seeds``: number of runs of each policy, with random draws of their own, whose mean is the value; by default 5. The
     interval is for the policy's expected reward when it is run afresh on such a log. ``run_sd`` is the standard deviation
@@ -145,7 +148,8 @@ def evaluate(
         check.expect(count == 1, "policies x epsilons x estimators", count, "== 1 to be released: every release adds up")
     how: dict[str, Any] = {"train": train, "rounds": rounds, "cap": cap, "interval": interval, "confidence": confidence}
     how["seed"] = seed
-    of_log = _of_log(taken, confidence, released=release_epsilon is not None)
+    within = taken.reward_range if isinstance(taken, LogStream) else UNIT_RANGE
+    of_log = _of_log(taken, confidence, within, released=release_epsilon is not None)
     results = []
     for name, budget in cases:
         given = {**(options or {}), "delta": delta, **({} if budget is None else {"epsilon": budget})}
@@ -168,7 +172,9 @@ def evaluate(
                     "policy": name,
                     "epsilon": budget,
                     "released": release_epsilon is not None,
-                    **{field: getattr(estimate, field) for field in (*_FIELDS, *_WEIGHTS, *_RUNS)},
+                    "estimator": word,
+                    **_in_units(estimate, within),
+                    **{field: getattr(estimate, field) for field in _FIELDS},
                     "run_noise": run_noise,
                     "assumes": assumption(taken) if word == "replay" else None,
                     **privacy.stated(guarantee, seen.get("people") or len(taken)),
@@ -184,11 +190,23 @@ def evaluate(
     return Evaluation(pl.DataFrame(results, infer_schema_length=None), described)
 
 
-def _of_log(log: Recorded, confidence: float, *, released: bool) -> dict[str, Any]:
+def _in_units(estimate: Estimate, within: tuple[float, float]) -> dict[str, float | None]:
+    """An estimate made of rewards from 0 to 1, on the scale of rewards within this range."""
+    least, width = within[0], within[1] - within[0]
+    moved = {field: least + width * getattr(estimate, field) for field in ("value", "low", "high")}
+    return {**moved, "sem": width * estimate.sem, "run_sd": None if estimate.run_sd is None else width * estimate.run_sd}
+
+
+def _of_log(log: Recorded, confidence: float, within: tuple[float, float], *, released: bool) -> dict[str, Any]:
     """What is said of the log itself; of its rewards nothing where an estimate is published."""
-    earned = None if released else logged_value(log, confidence)
     facts: dict[str, Any] = {"rows": len(log), "people": log.people, "candidates": log.count, "dimension": log.dimension}
-    facts |= {field: getattr(earned, field, None) for field in ("value", "low", "high", "rewarded", "few")}
+    facts["reward_range"] = list(within)
+    facts |= dict.fromkeys(("value", "low", "high", "rewarded", "few"))
+    if not released:
+        earned = logged_value(log, confidence)
+        own = _in_units(earned, within)
+        facts |= {field: own[field] for field in ("value", "low", "high")}
+        facts |= {"rewarded": earned.rewarded, "few": earned.few}
     facts["doubts"] = log.notes() if isinstance(log, LogStream) else []
     return {f"log_{key}": value for key, value in facts.items()}
 

@@ -36,7 +36,7 @@ def evaluation_table(rows: Sequence[dict[str, Any]]) -> Table:
         "policy",
         "epsilon",
         "estimator",
-        "reward per round",
+        "reward per round" + _range(rows, "\n({} .. {})"),
         within,
         "worth rows",
         *(["few"] if marked else []),
@@ -52,6 +52,12 @@ def evaluation_table(rows: Sequence[dict[str, Any]]) -> Table:
         few = [_carried(row["rewarded"]) if row["few"] else ""] if marked else []
         table.add_row(row["policy"], number(row["epsilon"]), row["estimator"], number(row["value"]), within, size, *few)
     return table
+
+
+def _range(rows: Sequence[dict[str, Any]], text: str) -> str:
+    """The text with the range of rewards, where that is not 0 to 1."""
+    least, most = rows[0]["log_reward_range"]
+    return "" if (least, most) == (0, 1) else text.format(number(least), number(most))
 
 
 def _carried(rewards: float) -> str:
