@@ -175,6 +175,24 @@ def test_a_published_value_is_on_the_scale_of_rewards():
     assert found["sem"] > 0.5
 
 
+def test_the_base_rate_that_is_assumed_is_said():
+    """None is computed from the log: the policy's own starting point is told, and how to state a public one."""
+    found = ap.evaluate(table(), "noise-aware", ["replay", "snips"], context=["hour"], seeds=1)
+    said = " ".join(str(found).split())
+    for row in found.to_dicts():
+        corrects = "corrects it by" if row["learns_base_rate"] else "does not correct it"
+        assert f"noise-aware, {row['estimator']}: base_rate was not given. The policy" in said
+        assert f"{row['assumed_base_rate']:.2g} and {corrects}" in said
+    assert "Do not compute it from this log's rewards" in said
+    other = table().with_columns(reward=1 - pl.col("reward"))
+    again = ap.evaluate(other, "noise-aware", ["replay", "snips"], context=["hour"], seeds=1)
+    assert again["assumed_base_rate"].to_list() == found["assumed_base_rate"].to_list()
+    told = ap.evaluate(table(), "noise-aware", "snips", context=["hour"], options={"base_rate": 0.4}, seeds=1)
+    assert told["assumed_base_rate"].to_list() == [None]
+    assert "base_rate was not given" not in str(told)
+    assert "base_rate" not in str(ap.evaluate(table(), "linucb", "dm", context=["hour"]))
+
+
 def test_at_the_command_line(monkeypatch, capsys, tmp_path):
     path = tmp_path / "log.csv"
     table(200).with_columns(reward=120 * pl.col("reward")).write_csv(path)
@@ -195,3 +213,7 @@ def test_at_the_command_line(monkeypatch, capsys, tmp_path):
     assert document["log"]["reward_range"] == [0, 120]
     assert document["log"]["value"] > 1
     assert "(0 .. 120)" in said()
+    monkeypatch.setattr("sys.argv", ["adaprivate", "evaluate", "--help"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "base_rate=P" in capsys.readouterr().out

@@ -78,7 +78,10 @@ def evaluate(
     person_rows: Annotated[
         int | None, _judging("Only the first so many rows of each person enter a published estimate.")
     ] = None,
-    option: Annotated[list[str] | None, typer.Option(help="key=value: a parameter of the policy.")] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(help="key=value: a parameter of the policy, such as base_rate=0.1, a public mean reward from 0 to 1."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of everything random here but the noise of published estimates.")] = 0,
     seeds: Annotated[
         int | None, _judging("Number of runs of each policy to average (default 5; 1 for a published estimate).")
@@ -99,6 +102,9 @@ def evaluate(
     Where few rewards carry an estimate its row is marked 'few', and its interval is one for rare events.
 
     A policy draws random numbers of its own. So each is run --seeds times, and intervals are for its expected reward.
+
+    noise-aware policies learn more if a mean reward is publicly known: --option base_rate=P, from 0 to 1. Take it from a
+    publication or from earlier data, never from this log's rewards: the guarantee would not cover that.
 
     --option unit=user protects all rewards of any one person. Only the first ten visits of each person ever count
     (--option counted_visits=N). Where a user column is there, intervals are of people.

@@ -105,6 +105,8 @@ def evaluate(
 
     Values, intervals and standard errors are rewards per round on the scale of ``reward_range`` (column
     ``log_reward_range``). Policies learn from rewards scaled to 0 to 1, and so are ``base_rate`` and ``missing`` given.
+    ``assumed_base_rate``: the mean reward, from 0 to 1, that a policy assumed because ``base_rate`` was not given;
+    ``learns_base_rate``: whether it corrects that. Give a public number: the guarantee covers none computed from this log.
 
     ``seeds``: number of runs of each policy, with random draws of their own, whose mean is the value; by default 5. The
     interval is for the policy's expected reward when it is run afresh on such a log. ``run_sd`` is the standard deviation
@@ -155,7 +157,7 @@ def evaluate(
         given = {**(options or {}), "delta": delta, **({} if budget is None else {"epsilon": budget})}
         own = {key: value for key, value in given.items() if key in takes[name]}
         for word in estimators:
-            estimate, guarantee, visits, run_noise = judge(
+            estimate, guarantee, visits, assumed, run_noise = judge(
                 taken,
                 name,
                 word,
@@ -181,6 +183,8 @@ def evaluate(
                     "people": seen.get("people"),
                     "visits_counted": seen.get("counted"),
                     "visits_beyond": seen.get("beyond"),
+                    "assumed_base_rate": None if assumed is None else assumed.rate,
+                    "learns_base_rate": None if assumed is None else assumed.learned,
                     **of_log,
                     **how,
                     **{f"policy_{key}" if key in how else key: own[key] for key in own if key != "epsilon"},

@@ -20,6 +20,7 @@ from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.channels import ChannelPlan
 from adaprivate.mechanisms.plan import BatchPlan, RewardPlan
 from adaprivate.policies.core.propensities import choice_probabilities
+from adaprivate.policies.noise_aware.starting import OFF
 from adaprivate.privacy import Guarantee
 from adaprivate.runtime.policy import Policy
 
@@ -132,6 +133,13 @@ def learn_from(policy: Policy, log: Recorded, rows: int | None = None) -> None:
     policy.finish()
 
 
+class AssumedRate(NamedTuple):
+    """The mean reward, from 0 to 1, that a policy starts from, and whether its releases correct it."""
+
+    rate: float
+    learned: bool
+
+
 class Judgement(NamedTuple):
     """An estimate, the guarantee of everything that was computed for it, and what was counted of whom."""
 
@@ -139,8 +147,19 @@ class Judgement(NamedTuple):
     guarantee: Guarantee | None
     visits: dict[str, int] | None
     """Of a policy that protects people: the people it learned from, their visits that counted, and those beyond: public."""
+    assumed: AssumedRate | None = None
+    """What the policy assumed of the mean reward, where it takes ``base_rate`` and was given none."""
     run_noise: str = "left out"
     """Whether the interval holds the policy's own random draws: included, left out, or none (all runs are alike)."""
+
+
+def assumed_rate(policy: Policy) -> AssumedRate | None:
+    """Return the mean reward that a policy assumes because it was given no ``base_rate``. None for other policies."""
+    plan = getattr(getattr(policy.state, "learner", policy.state), "plan", None)
+    if getattr(policy.settings, "base_rate", 0.0) is not None or plan is None:
+        return None
+    rate = float(plan["centre"][0] + plan["intercept_mean"][0])
+    return AssumedRate(rate, learned=bool(0 < plan["intercept_precision"][0] < OFF))
 
 
 def judge(
@@ -228,7 +247,7 @@ def judge(
         def run(own: int) -> Judgement:
             player, samples, choices, most, largest = ready(own)
             found = estimate_in_parts(estimator, samples, choices, Units(most, log.people), largest=largest, **how)
-            return Judgement(found, player.guarantee, player.people)
+            return Judgement(found, player.guarantee, player.people, assumed_rate(player))
 
         runs = played(run, lambda one: one.estimate, each)
         mean, visits = over_runs([one.estimate for one in runs]), _visits(runs)
@@ -247,7 +266,7 @@ def judge(
     stated = player.guarantee
     if stated is not None and stated.epsilon > 0:
         price = together(stated, price, same_rewards=replayed or by_person)
-    return Judgement(found, price, player.people, "left out" if learns else "none")
+    return Judgement(found, price, player.people, assumed_rate(player), "left out" if learns else "none")
 
 
 def _visits(runs: Sequence[Judgement]) -> dict[str, int] | None:

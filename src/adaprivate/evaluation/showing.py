@@ -76,6 +76,7 @@ def evaluation_notes(rows: Sequence[dict[str, Any]]) -> list[str]:
     notes += guarantees(rows)
     notes.append(COMPOSITION)
     notes += _target(rows)
+    notes += dict.fromkeys(_assumed(row) for row in rows if row["assumed_base_rate"] is not None)
     notes += dict.fromkeys(
         f"{row['policy']} learned from {row['people']:,} people, of whose visits {row['visits_counted']:,} counted and "
         f"{row['visits_beyond']:,} came after as many as count of one person."
@@ -112,6 +113,19 @@ def _target(rows: Sequence[dict[str, Any]]) -> list[str]:
             + (", for every further run would cost the policy's epsilon again." if rows[0]["released"] else " (--seeds 5).")
         )
     return notes
+
+
+def _assumed(row: dict[str, Any]) -> str:
+    """What a policy assumed of the mean reward, and how to state it."""
+    rate = f"{row['assumed_base_rate']:.2g}{_range([row], ' on the scale from 0 to 1')}"
+    how = f"starts from a mean reward of {rate} and corrects it by what it releases"
+    if not row["learns_base_rate"]:
+        how = f"takes the mean reward to be {rate} and does not correct it"
+    return (
+        f"{row['policy']}, {row['estimator']}: base_rate was not given. The policy {how}. If a mean reward is publicly "
+        "known, state it with --option base_rate=P. Do not compute it from this log's rewards: the guarantee would not "
+        "cover that."
+    )
 
 
 def _odd(row: dict[str, Any]) -> str:
