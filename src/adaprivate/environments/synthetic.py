@@ -1,7 +1,7 @@
 """Arms with random features and a logistic or linear mean reward: the world of the AdaPrivate-TS paper, Sec 4.1.
 
 Options make others of it: ``arms`` equal to ``candidates`` offers the same set every round, in another order; ``arms=0``
-new feature vectors every round; ``features="one-hot"`` as many unrelated arms as dimensions; ``base_rate=0.03`` rare
+new feature vectors every round, and ``shared=3`` a part that a round's candidates have in common; ``features="one-hot"`` as many unrelated arms as dimensions; ``base_rate=0.03`` rare
 clicks; ``norms=0.2`` or ``norms=(0.05, 1)`` other lengths; ``decay`` a spectrum that falls off; ``people=2000`` that many
 who return, ``visits`` how.
 """
@@ -49,9 +49,11 @@ class FreshWorld(NamedTuple):
     weights: Floats
     """What each coordinate is multiplied with before the length is set."""
     numbers: Floats
-    """The offset, the least and the largest length."""
+    """The offset, the least and the largest length, and how large the shared part is."""
     kinds: npt.NDArray[np.int64]
     """Which of REWARDS, and of LINKS."""
+    middle: Floats
+    """What the candidates of this round share, before it is scaled; empty where they share nothing."""
 
 
 @kernel
@@ -90,9 +92,13 @@ def _draw_fresh(
 ) -> None:
     offset, low, high = world.numbers[0], world.numbers[1], world.numbers[2]
     normals(rng, 0, candidates)
+    if world.middle.shape[0] > 0:
+        normals(rng, 0, world.middle)
     for a in range(candidates.shape[0]):
         square = 0.0
         for j in range(candidates.shape[1]):
+            if world.middle.shape[0] > 0:
+                candidates[a, j] += world.numbers[3] * world.middle[j]
             candidates[a, j] *= world.weights[j]
             square += candidates[a, j] * candidates[a, j]
         size = (low + (high - low) * uniform(rng, 0)) / math.sqrt(max(square, 1e-300))
@@ -109,7 +115,8 @@ class Synthetic:
     """Unit-norm ``arms``, ``candidates`` of them offered each round, mean reward link(theta' x + ``offset``).
 
     The norm of theta is ``signal``. Features fall off as coordinate^-``decay`` (before they are normalised).
-    ``arms=0``: every round has new ones.
+    ``arms=0``: every round has new ones. Then candidate a is (z_a + ``shared`` c) before it is normalised, z and c standard
+    normal and c the same for all candidates of a round: two of them have a cosine of about shared^2 / (1 + shared^2).
     ``features="one-hot"``: arm i is the i-th unit vector, and there are as many arms as dimensions.
     ``base_rate``: the mean reward of random play; it chooses the offset (logistic link).
     ``norms``: one length of all features, or the least and largest of lengths drawn evenly between; theta is divided by
@@ -127,6 +134,7 @@ class Synthetic:
     signal: float = 2.0
     offset: float = 0.0
     decay: float = 0.0
+    shared: float = 0.0
     base_rate: float | None = None
     norms: tuple[float, float] = (1.0, 1.0)
     features: str = "random"
@@ -142,6 +150,8 @@ class Synthetic:
         check.real("signal", self.signal, above=0)
         check.real("offset", self.offset)
         check.real("decay", self.decay, at_least=0)
+        check.real("shared", self.shared, at_least=0)
+        check.expect(self.shared == 0 or self.arms == 0, "shared", self.shared, "== 0 where arms are fixed (arms > 0)")
         check_people(self.people, self.visits)
         if np.ndim(self.norms) == 0:
             object.__setattr__(self, "norms", (self.norms, self.norms))
@@ -186,7 +196,8 @@ class Synthetic:
         if self.arms:
             return arms_world(arms, scores + offset, self.link, self.reward)
         kinds = np.array([REWARDS.index(self.reward), LINKS.index(self.link)], dtype=np.int64)
-        return FreshWorld(theta, weights, np.array([offset, *self.norms]), kinds)
+        middle = np.zeros(self.dimension if self.shared else 0)
+        return FreshWorld(theta, weights, np.array([offset, *self.norms, self.shared]), kinds, middle)
 
 
 @dataclass(frozen=True)
@@ -218,5 +229,6 @@ EXAMPLES = (
     Synthetic(dimension=4, arms=6, candidates=6, base_rate=0.9),
     Synthetic(dimension=6, arms=6, candidates=3, features="one-hot"),
     Synthetic(dimension=5, arms=0, candidates=4, norms=(0.05, 1.0), decay=0.5),
+    Synthetic(dimension=5, arms=0, candidates=4, shared=3.0),
     Synthetic(dimension=4, arms=20, candidates=3, people=30, visits="zipf"),
 )

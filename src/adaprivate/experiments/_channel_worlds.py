@@ -35,6 +35,7 @@ DEVELOPMENT: dict[str, World] = {
     "d 100, K 50": World("synthetic", {"dimension": 100, "arms": 400, "candidates": 50}, 10_000, most_seeds=6),
     "fresh, d 20": World("synthetic", {"arms": 0}, 10_000),
     "fresh, d 50": World("synthetic", {"dimension": 50, "arms": 0}, 10_000),
+    "a shared component": World("synthetic", {"arms": 0, "shared": 3.0, "signal": 4.0}, 10_000),
     "5 fixed": World("synthetic", {"arms": 5}, 10_000),
     "20 fixed, d 5": World("synthetic", {"dimension": 5, "arms": 20, "candidates": 20}, 10_000),
     "one-hot, 5 of 20": World("synthetic", {"arms": 20, "features": "one-hot"}, 10_000),
@@ -75,6 +76,9 @@ SET_ASIDE: dict[str, World] = {
     "linear, d 12": World("synthetic-linear", {"dimension": 12, "candidates": 4}, 6_000),
     "fresh, d 8": World("synthetic", {"dimension": 8, "arms": 0, "candidates": 8}, 6_000),
     "fresh, d 35": World("synthetic", {"dimension": 35, "arms": 0, "candidates": 3}, 40_000, most_seeds=6),
+    "a shared component, d 12": World(
+        "synthetic", {"dimension": 12, "arms": 0, "candidates": 8, "shared": 2.0, "signal": 3.0}, 6_000
+    ),
     "6 fixed, d 8": World("synthetic", {"dimension": 8, "arms": 6, "candidates": 6}, 6_000),
     "40 fixed, d 35": World("synthetic", {"dimension": 35, "arms": 40, "candidates": 40}, 40_000, most_seeds=6),
     "one-hot, 3 of 12": World("synthetic", {"dimension": 12, "arms": 12, "candidates": 3, "features": "one-hot"}, 1_500),

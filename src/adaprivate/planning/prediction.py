@@ -66,6 +66,10 @@ class Task:
     @cached_property
     def seen(self) -> Design:
         """What the first offers will show."""
+        if self.design is not None and self.design.shares:  # in units of differences
+            spread = self.design.spread
+            spectrum = tuple(value / spread for value in self.design.spectrum)
+            return dataclasses.replace(self.design, spectrum=spectrum, spread=1.0, length=self.design.length / spread)
         if self.design is not None:
             return self.design
         d, world = self.world.dimension, self.world
@@ -147,6 +151,8 @@ def _spectrum(task: Task) -> tuple[Floats, Floats]:
     world = task.world
     if task.design is not None or not math.isfinite(world.items):
         own = np.array(task.seen.spectrum)
+        if task.seen.shares:
+            return own, np.array(task.seen.shares)
         return own / own.sum(), own / own.sum()
     # of a few items those are played most that are the best of those offered with them
     K = world.candidates

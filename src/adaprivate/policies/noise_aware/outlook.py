@@ -33,6 +33,8 @@ SHORTEST = 1e-12
 """A candidate that is shorter is 0."""
 CHANGING = 0.25
 """The turnover of candidates from which on they explore by themselves."""
+SHARED = 2.0
+"""How much more than by chance rounds must differ for their candidates to count as sharing a component."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,10 @@ class Design:
 
     ``items``: about how many feature vectors there are to choose from, if they come back; infinity if they do not.
     ``turnover``: the share of a round's candidates that were not there the round before. ``blocks``: whether candidates
-    never share a coordinate (class x context). ``spectrum``: eigenvalues of the design of one round, along which scores
-    differ. ``spread``: the mean squared length of differences (of the features, for blocks). ``effective``: how many
-    directions really vary.
+    never share a coordinate (class x context). ``spectrum``: eigenvalues of the design of one round, along which releases
+    tell of scores. ``spread``: the mean squared length of differences (of the features, for blocks). ``effective``: how
+    many directions really vary. ``shares``: where the candidates of a round share a component, the spectrum is that of
+    all candidates, and these are the shares of differences along it; else empty: as the spectrum.
     """
 
     dimension: int
@@ -55,6 +58,17 @@ class Design:
     spread: float
     length: float
     effective: float
+    shares: tuple[float, ...] = ()
+
+    @property
+    def shared(self) -> float:
+        """The mean squared length of all that varies, relative to that of differences within a round; 1: nothing is shared."""
+        return sum(self.spectrum) / self.spread if self.shares else 1.0
+
+    @property
+    def scale(self) -> float:
+        """The mean squared length whose scores the prior speaks of: between that of differences and that of all."""
+        return self.spread * math.sqrt(self.shared)
 
 
 @dataclass(frozen=True)
@@ -122,6 +136,7 @@ def design(offers: Floats, rounds: Integers, catalogue: int | None = None) -> De
     blocks = not shared and mean_count >= 2 and float(nonzero.sum(axis=1).mean()) > 1.5
     length = float((offers * offers).sum(axis=1).mean())
     items = _items(len(offers), distinct) if catalogue is None else float(catalogue)
+    shares = np.zeros(0)
     if blocks:
         products = (offers @ offers.T) ** 2
         apart = rounds[:, None] != rounds
@@ -136,7 +151,8 @@ def design(offers: Floats, rounds: Integers, catalogue: int | None = None) -> De
     else:
         centred = np.concatenate([group - group.mean(axis=0) for group in groups])
         freedom = len(offers) - len(groups)
-        if float((centred * centred).sum()) <= 1e-12 * length * len(offers):  # no two differ: then rounds do
+        differ = float((centred * centred).sum()) > 1e-12 * length * len(offers)
+        if not differ:  # no two of a round: then rounds do
             centred, freedom = offers, len(offers)
         covariance = centred.T @ centred / freedom
         spread = float(np.trace(covariance))
@@ -147,7 +163,40 @@ def design(offers: Floats, rounds: Integers, catalogue: int | None = None) -> De
             effective = 1 / max(1 / effective - 1 / freedom, 1 / dimension)
         effective = float(np.clip(effective, 1.0, dimension))
         spectrum = _flattened(values, effective)
-    return Design(dimension, mean_count, items, turnover, blocks, tuple(spectrum.tolist()), spread, length, effective)
+        if differ:
+            spectrum, shares = _with_shared(groups, covariance) or (spectrum, shares)
+    return Design(
+        dimension,
+        mean_count,
+        items,
+        turnover,
+        blocks,
+        tuple(spectrum.tolist()),
+        spread,
+        length,
+        effective,
+        tuple(shares.tolist()),
+    )
+
+
+def _with_shared(groups: Sequence[Floats], within: Floats) -> tuple[Floats, Floats] | None:
+    """The spectrum of all candidates and the share of differences along it, where those of a round share a component.
+
+    None where the means of rounds differ no more than means of candidates drawn one by one would, or not much more.
+    """
+    if len(groups) == 1:
+        return None
+    chance = float(np.mean([1 / len(group) for group in groups]))
+    between = np.atleast_2d(np.cov([group.mean(axis=0) for group in groups], rowvar=False))
+    spread, common, apart = (float(np.trace(part)) for part in (within, between, (1 - chance) * within))
+    if common <= SHARED * chance * spread:
+        return None
+    values, basis = np.linalg.eigh((1 - chance) * within + between)
+    freedom = sum(map(len, groups)) - len(groups)
+    excess = apart**2 / freedom + common**2 / (len(groups) - 1)  # what few rows add to the sum of squares
+    square = max(float((values**2).sum()) - excess, (apart + common) ** 2 / len(values))
+    spectrum = _flattened(values, (apart + common) ** 2 / square)
+    return spectrum, np.einsum("ij,ij->j", basis, within @ basis) / spread
 
 
 def _gained(start: int, growth: float, variance: float | Floats, noise: float, counts: Floats) -> Floats:
@@ -264,8 +313,8 @@ def explained(seen: Design, outlook: Outlook, precision: float, told: Floats) ->
         scales = variance / (len(lam) * lam)
         weights = np.full(len(lam), 1 / len(lam))
     else:
-        scales = np.full(len(lam), 1 / (precision * seen.spread))
-        weights = lam / lam.sum()
+        scales = np.full(len(lam), 1 / (precision * seen.scale))
+        weights = np.array(seen.shares) if seen.shares else lam / lam.sum()
     known = told * scales
     return np.asarray(np.maximum((known / (1 + known)) @ weights, 0.0))
 
@@ -332,8 +381,8 @@ def choose(seen: Design, outlook: Outlook, channels: tuple[str, ...], ridge: flo
         block=best[2],
         growth=growth_of(best[2]),
         most_items=most_items(seen, channels),
-        precision=2 ** (round(4 * math.log2(precision)) / 4),
-        ridge=seen.spread * precision if ridge is None else ridge,
+        precision=2 ** (round(4 * math.log2(precision / math.sqrt(seen.shared))) / 4),
+        ridge=seen.scale * precision if ridge is None else ridge,
         intercept=not seen.blocks,
         rate=1 / seen.candidates if seen.blocks else 0.5,
         changing=seen.turnover >= CHANGING,
@@ -366,9 +415,14 @@ def little_to_learn(
         return best_forecast(seen, other, channels)
 
     def leading(dimension: float) -> float:
-        kept = sorted(seen.spectrum)[-int(dimension) :]
+        order = np.argsort(seen.shares or seen.spectrum)[-int(dimension) :]
+        lam, shares = np.array(seen.spectrum)[order], np.array(seen.shares)[order] if seen.shares else np.zeros(0)
         fewer = dataclasses.replace(
-            seen, dimension=len(kept), spectrum=tuple(kept), effective=min(seen.effective, float(len(kept)))
+            seen,
+            dimension=len(order),
+            spectrum=tuple(lam.tolist()),
+            effective=min(seen.effective, float(len(order))),
+            shares=tuple((shares / shares.sum()).tolist()),
         )
         return best_forecast(fewer, outlook, channels)
 
