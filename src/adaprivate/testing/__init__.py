@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from adaprivate.testing import behaviour, blocks, books, channels, choices, compiled_channels, messages, people, releases
+from adaprivate.testing import behaviour, blocks, books, channels, choices, compiled_channels, messages, people, public, releases
 from adaprivate.testing.suite import collected
 
 __all__ = ["check_policy", "policy_checks"]
@@ -20,7 +20,7 @@ def policy_checks() -> dict[str, Callable[..., None]]:
 
     A check raises AssertionError with one sentence that names it and the policy; it passes where it does not apply.
     """
-    return collected(behaviour, books, releases, choices, channels, compiled_channels, blocks, messages, people)
+    return collected(behaviour, books, releases, choices, channels, compiled_channels, blocks, messages, people, public)
 
 
 def check_policy(settings: Any, *, world: Any = None) -> None:

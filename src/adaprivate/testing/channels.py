@@ -103,17 +103,22 @@ def played(settings: Any, rounds: int | None = None) -> tuple[Floats, Floats]:
 class _Holding(Learner):
     """Keeps what is released, and reads what was released in another life instead, if one is given."""
 
-    def __init__(self, learner: Learner, held: Sequence[Release] | None) -> None:
-        super().__init__(learner.state, learner.rng)
-        self.heard: list[Release] = []
-        self._held = held
+    _held: Sequence[Release] | None
+    _heard: list[Release]
 
     def read(self, release: Release) -> None:
-        place = len(self.heard)
-        self.heard.append(release)
+        place = len(self._heard)
+        self._heard.append(release)
         if self._held is not None and place < len(self._held):
             release = release._replace(values=self._held[place].values)
         super().read(release)
+
+
+def holding(learner: Learner, held: Sequence[Release] | None, heard: list[Release]) -> Learner:
+    """The learner before its first release; it reads what is held, if anything is, and adds what it should have to ``heard``."""
+    found = _Holding(learner.state, learner.rng)
+    found._held, found._heard = held, heard
+    return found
 
 
 def lived(
@@ -121,7 +126,8 @@ def lived(
 ) -> Life:
     """These events counted as a policy with exact noise counts them, planned further at public moments."""
     engine = ExactEngine(settings, Secure(), streams(0, Purpose.EXPLORATION, Purpose.CHOICE), lambda: None)
-    engine.learner = learner = _Holding(engine.learner, held)
+    heard: list[Release] = []
+    engine.learner = holding(engine.learner, held, heard)
     life = Life([], [], [], [], [])
     for number, (vector, reward) in enumerate(zip(features, rewards.tolist(), strict=True)):
         while getattr(engine.settings, "planned", -1) == number:
@@ -129,7 +135,7 @@ def lived(
         engine.count(number, vector.copy(), reward, person(settings, number))
         life.routes.append(engine.settings.route(engine.state))
         life.plans.append(engine.plan)
-        for release in learner.heard[len(life.releases) :]:
+        for release in heard[len(life.releases) :]:
             life.rounds.append(number + 1)
             life.releases.append(release)
             life.draws.append(len(seen))
