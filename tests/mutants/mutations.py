@@ -55,6 +55,8 @@ ENTERED_DECIDE = (
     "                if self._arms is not None:\n                    self._expect_arms(offered)\n"
 )
 FITS = (("tests/mechanisms/test_ledger.py", "might_not_fit"),)
+PUBLIC = "public-names and "
+CLIPPED, USER = suite(f"{PUBLIC}noise-aware-greedy"), "mechanisms/units/user.py"
 
 MUTATIONS = [
     Mutation(
@@ -84,6 +86,68 @@ MUTATIONS = [
         "        raise check.InputError(f'Expected {candidates}.')\n    if offered",
         "candidates repeated by what refuses them",
         (("tests/policies/test_private_contexts.py", "repeats"),),
+    # --- what is public of what is private ------------------------------------------------------------------------------
+    Mutation(
+        OF_PEOPLE,
+        "earlier.batch, earlier._reached",
+        "0, earlier._reached",
+        "visits charged to the first epoch after planning on",
+        (("tests/policies/test_people.py", "after_planning_on"),),
+    ),
+    Mutation(
+        USER,
+        "        return x * (math.sqrt(n) - math.sqrt(n - 1))",
+        "        own = self._users.get(str(person))\n"
+        "        left = 0.5 if own is not None and own[-1] > 0 else 1.0\n"
+        "        return x * (math.sqrt(n) - math.sqrt(n - 1)) * left",
+        "a public weight that looks at what a person earned",
+        CLIPPED,
+    ),
+    Mutation(
+        USER,
+        "        self.counted += 1",
+        "        self.counted += bool(np.any(contribution != 0))",
+        "people's count without rewards equal to the centre",
+        CLIPPED,
+    ),
+    Mutation(
+        OF_PEOPLE,
+        "        return np.asarray(self.weigh(number, person, features) * 2.0**-VECTOR_BITS, np.float64)",
+        "        far = np.abs(self._total.astype(float)).max() > 2.0**20\n"
+        "        found = self.weigh(number, person, features) * 2.0**-VECTOR_BITS\n"
+        "        return np.asarray(found / 2 if far else found, np.float64)",
+        "a public weight that looks at the open sum",
+        suite(f"{PUBLIC}noise-aware and not (greedy or -ts or ucb or joint)"),
+    ),
+    Mutation(
+        POLICY,
+        'text + "settles it.")',
+        'text + f"settles it: it was {entry.reward}.")',
+        "a refusal that repeats the first reward",
+        suite(f"{PUBLIC}adaprivate-ts-1"),
+    ),
+    Mutation(
+        POLICY,
+        "next((entry.decision for entry in self._open.values()), None)",
+        "next((entry.decision for entry in self._open.values() if entry.reward is None), None)",
+        "an open decision that tells whether a reward came",
+        suite(f"{PUBLIC}adaprivate-ts-1"),
+    ),
+    Mutation(
+        CHANNELS,
+        "        self._expect_due()\n        after = self._under",
+        "        if not self.due:\n"
+        "            raise check.InputError(f'Expected a due batch: {self._sums and self._sums._collector.state()}.')\n"
+        "        after = self._under",
+        "a private sum in the text of an error",
+        suite(f"{PUBLIC}noise-aware-ts"),
+    ),
+    Mutation(
+        "policies/noise_aware/options.py",
+        '        if self.unit == "event":\n            return EventUnit()',
+        '        if self.unit == "event" or self.counted_visits == 1:\n            return EventUnit()',
+        "people not protected where one visit of each counts",
+        (("tests/policies/test_people.py", "however_few"),),
     ),
     # --- people, by rivals of the ledger --------------------------------------------------------------------------------
     Mutation(

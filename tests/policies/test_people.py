@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import adaprivate as ap
-from adaprivate import environments
+from adaprivate import environments, policies
 from adaprivate.check import InputError
 from adaprivate.client.calls import _ask, _written
 from adaprivate.mechanisms import Secure, Simulated
@@ -25,6 +25,7 @@ from adaprivate.runtime.policy import Policy
 from adaprivate.service.models import DecisionRequest
 from adaprivate.simulation import mean_sem, policy_settings, run_all
 from adaprivate.testing.books import open_noise
+from adaprivate.testing.channels import lived
 
 SETTINGS = NoiseAwareDefaultSettings(dimension=3, rounds=60, epsilon=5.0, unit="user", batch_size=6)
 RNG = np.random.default_rng(0)
@@ -184,6 +185,39 @@ def test_saved_and_loaded_between_all_visits_nobody_reaches_further() -> None:
         for x, y, scale in zip(a.values, b.values, a.scales, strict=True)
     ]
     assert 0.5 < np.linalg.norm(moved) * settings.noise_multiplier <= 1
+
+
+@pytest.mark.parametrize(("batch", "visits"), [(3, 30), (10, 20)])
+def test_after_planning_on_nobody_reaches_further(batch: int, visits: int) -> None:
+    """One person comes in half of the rounds after the plan was extended: all their rewards cost the price at most."""
+    options = {"dimension": 1, "rounds": 60, "batch_size": batch, "growth": 1.0, "counted_visits": visits, "unit": "user"}
+    settings = policies.settings("noise-aware-ts", options)
+    rounds = 4 * settings.rounds
+    rng = np.random.default_rng(1)
+    mine = (np.arange(rounds) > settings.rounds) & (rng.random(rounds) < 0.5)
+    people = np.where(mine, 0, np.arange(1, rounds + 1)).tolist()
+    features, rewards = np.ones((rounds, 1)), rng.integers(2, size=rounds).astype(float)
+    drawn, held = [], None
+    for reward in (0.0, 1.0):
+        with open_noise(silent=True) as seen:
+            life = lived(settings, features, np.where(mine, reward, rewards), seen, held, people)
+        assert len({id(plan) for plan in life.plans}) > 2  # it planned on, more than once
+        drawn.append(seen)
+        held = life.releases
+    moved = [
+        float(x - y) / scale
+        for a, b in zip(*drawn, strict=True)
+        for x, y, scale in zip(a.values, b.values, a.scales, strict=True)
+    ]
+    assert 0.8 < np.linalg.norm(moved) / settings.plan.price(exact_noise=True).mu <= 1
+
+
+@pytest.mark.parametrize("name", [n for n in policies.names() if "user" in policies.settings_class(n).units])
+def test_people_are_protected_however_few_of_their_visits_count(name: str) -> None:
+    for visits in (1, 2, 10):
+        settings = policies.settings(name, {"dimension": 3, "rounds": 60, "unit": "user", "counted_visits": visits})
+        assert settings.plan.unit.needs_user
+        assert settings.guarantee().unit == "user"
 
 
 def test_saved_and_loaded_a_simulated_policy_goes_on_as_if_nothing_had_happened() -> None:

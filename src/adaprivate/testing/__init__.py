@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from adaprivate.testing import behaviour, blocks, books, channels, choices, compiled_channels, messages, people, public, releases
+from adaprivate.testing import (
+    behaviour,
+    blocks,
+    books,
+    channels,
+    choices,
+    compiled_channels,
+    messages,
+    people,
+    public,
+    releases,
+)
 from adaprivate.testing.suite import collected
 
 __all__ = ["check_policy", "policy_checks"]

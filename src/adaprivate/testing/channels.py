@@ -115,16 +115,24 @@ class _Holding(Learner):
 
 
 def holding(learner: Learner, held: Sequence[Release] | None, heard: list[Release]) -> Learner:
-    """The learner before its first release; it reads what is held, if anything is, and adds what it should have to ``heard``."""
+    """The learner before its first release; it reads what is held, if anything is. ``heard`` gets the rest."""
     found = _Holding(learner.state, learner.rng)
     found._held, found._heard = held, heard
     return found
 
 
 def lived(
-    settings: Any, features: Floats, rewards: Floats, seen: Sequence[Draw] = (), held: Sequence[Release] | None = None
+    settings: Any,
+    features: Floats,
+    rewards: Floats,
+    seen: Sequence[Draw] = (),
+    held: Sequence[Release] | None = None,
+    people: Sequence[int] | None = None,
 ) -> Life:
-    """These events counted as a policy with exact noise counts them, planned further at public moments."""
+    """These events counted as a policy with exact noise counts them, planned further at public moments.
+
+    ``people``: who comes in each round; by default a few in turn, where a policy asks.
+    """
     engine = ExactEngine(settings, Secure(), streams(0, Purpose.EXPLORATION, Purpose.CHOICE), lambda: None)
     heard: list[Release] = []
     engine.learner = holding(engine.learner, held, heard)
@@ -132,7 +140,7 @@ def lived(
     for number, (vector, reward) in enumerate(zip(features, rewards.tolist(), strict=True)):
         while getattr(engine.settings, "planned", -1) == number:
             engine.extend()
-        engine.count(number, vector.copy(), reward, person(settings, number))
+        engine.count(number, vector.copy(), reward, person(settings, number) if people is None else people[number])
         life.routes.append(engine.settings.route(engine.state))
         life.plans.append(engine.plan)
         for release in heard[len(life.releases) :]:

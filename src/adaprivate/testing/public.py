@@ -12,7 +12,7 @@ import dataclasses
 import logging
 import pickle
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import streams
 from adaprivate.mechanisms import Secure
-from adaprivate.mechanisms.book import ArmBook, Book, Release
+from adaprivate.mechanisms.book import ArmBook, Book
 from adaprivate.mechanisms.plan import Plan, SamplingPlan
 from adaprivate.mechanisms.units import Event
 from adaprivate.policies.core.propensities import copied
@@ -36,10 +36,12 @@ from adaprivate.runtime.showing import log
 from adaprivate.testing.behaviour import refusal
 from adaprivate.testing.books import open_noise
 from adaprivate.testing.channels import holding
-from adaprivate.testing.suite import checks, expect, fixed_arms, leaves, same_state, whose
+from adaprivate.testing.suite import PEOPLE, checks, expect, fixed_arms, leaves, same_state
 
 WINDOW = 2
 """Rewards may come so much later, where a policy lets them."""
+PRIVATE_CONTEXTS = ("joint", "local")
+"""Units whose contexts are private, too."""
 SELDOM = 6
 """What takes long to ask is asked every so many rounds."""
 
@@ -136,7 +138,7 @@ def plain(value: Any) -> object:
     if isinstance(value, Guarantee):
         return value.to_json()
     if isinstance(value, Plan):
-        return value.to_bytes()
+        return value.to_bytes()  # type: ignore[attr-defined]
     if isinstance(value, np.ndarray) or (isinstance(value, tuple) and hasattr(value, "_fields")):
         return [(leaf.dtype.str, leaf.shape, leaf.tobytes()) for leaf in leaves(value)]
     if dataclasses.is_dataclass(value) or isinstance(value, bytes | str | int | float | tuple | list | dict | None):
@@ -298,7 +300,7 @@ def life(settings: Any, offered: Floats, rewards: list[float | None], exact: boo
         first: Decision | None = None
         try:
             for number, (rows, reward) in enumerate(zip(offered, rewards, strict=True)):
-                decision = policy.decide(rows, **whose(settings, number))
+                decision = policy.decide(rows, **_whose(settings, number))
                 first = first or decision
                 look(f"decision {number}", None, False)
                 if reward is not None:
@@ -311,19 +313,23 @@ def life(settings: Any, offered: Floats, rewards: list[float | None], exact: boo
     return seen
 
 
-def expect_the_same(one: Seen, two: Seen, what: str) -> None:
-    """Raise unless these lives showed the same: as long as both went on, and of what both were asked."""
+def expect_the_same(one: Seen, two: Seen, what: str, own: Set[str] = frozenset()) -> None:
+    """Raise unless these lives showed the same: as long as both went on, and of what both were asked.
+
+    ``own``: names that show a person's own decision, which is not kept from them.
+    """
     for (when, first), (_, second) in zip(one.moments, two.moments, strict=False):
-        for name in first.keys() & second.keys():
+        for name in sorted(first.keys() & second.keys() - own):
             expect(first[name] == second[name], f"after {when} {name} depends on {what}, given equal releases")
 
 
 def _offered(settings: Any, rounds: int) -> Floats:
-    """Candidates of a few vectors that come again, so that items are counted and people come with what they had before."""
+    """Candidates of a few vectors that come again, most of them alike: rewards add up."""
     if fixed_arms(settings):
         return np.tile(np.eye(settings.dimension), (rounds, 1, 1))
     rng = np.random.default_rng(89)
     items = rng.standard_normal((5, settings.dimension))
+    items[1:] = items[0] + 0.3 * items[1:]
     if isinstance(getattr(settings, "catalogue", None), tuple):
         items = np.array(settings.catalogue)
     items /= np.maximum(np.linalg.norm(items, axis=1, keepdims=True), 1.0) * (1 + 1e-12)
@@ -339,6 +345,14 @@ def _lives(settings: Any, rounds: int) -> dict[str, list[float | None]]:
     return found
 
 
+def _whose(settings: Any, number: int) -> dict[str, Any]:
+    """New people at first, some of them twice in a batch; then the same few, whose visits stop counting."""
+    if not needs_user(settings):
+        return {}
+    new = number - 2 if number % 3 == 2 else number
+    return {"user": new if number < settings.rounds // 2 else number % PEOPLE}
+
+
 @checks
 def public_names_depend_on_releases_alone(settings: Any, world: Any) -> None:
     """All public names, texts and refusals of a policy, its book and its learner are the same, given equal releases."""
@@ -348,9 +362,13 @@ def public_names_depend_on_releases_alone(settings: Any, world: Any) -> None:
     rounds = settings.rounds * 3 // 2 if hasattr(settings, "planned") else settings.rounds
     offered, lives = _offered(settings, rounds), _lives(settings, rounds)
     exact = refusal(lambda: settings.guarantee(exact_noise=True)) is None
-    for kind in (True, False):
-        if kind and not exact or not kind and isinstance(plan, SamplingPlan):
-            continue
-        base = life(settings, offered, lives["bits"], kind)
-        for what in lives.keys() - {"bits"}:
-            expect_the_same(base, life(settings, offered, lives[what], kind, base), "rewards")
+    kinds = ([True] if exact else []) + ([False] if not isinstance(plan, SamplingPlan) else [])
+    for kind in kinds:  # a simulated sample is a release that cannot be held
+        one = life(settings, offered, lives["bits"], kind)
+        for other in ("ones", "none", "centre"):
+            if other in lives:
+                expect_the_same(one, life(settings, offered, lives[other], kind, one), "rewards")
+        if plan.participation.unit in PRIVATE_CONTEXTS:
+            others = 0.9 * offered[:, ::-1, ::-1]
+            others[-1] = offered[-1]  # which is what is asked about
+            expect_the_same(one, life(settings, others, lives["ones"], kind, one), "contexts", {"Policy.open_decision"})
