@@ -12,7 +12,7 @@ from adaprivate.runtime.asking import needs_user
 from adaprivate.runtime.policy import Policy
 from adaprivate.testing.books import open_noise
 from adaprivate.testing.channels import exactly_routed, expect_same_moments, lived, played
-from adaprivate.testing.suite import PEOPLE, checks, expect, offers
+from adaprivate.testing.suite import PEOPLE, checks, expect, offers, same_state
 
 SIGNS = 6
 """Ways in which a person's rewards are exchanged, beside all at once and every other one."""
@@ -45,6 +45,7 @@ def people_cost_what_the_price_says(settings: Any, world: Any) -> None:
             with open_noise(silent=True) as second:
                 after = lived(settings, features, two, second, held=before.releases)
             expect_same_moments(one_of, before, after)
+            expect(same_state(before.learner, after.learner), "its learner depends on the rewards of a person")
             parts = [
                 float(x - y) / scale
                 for a, b in zip(first, second, strict=True)

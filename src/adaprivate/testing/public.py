@@ -107,12 +107,15 @@ CLASSED: dict[type, Kind] = {
         _named("choose counted counted_and_choose counted_many passed propensities read restored"),
     ),
 }
-"""How each public name is classed. A name that is not listed fails the check: its author says here which it is."""
+"""How each public name is classed. A name that is not listed fails the check.
+
+A class with names of its own gets an entry of its own: ``CLASSED[MyBook] = Kind(...)``, with all of its names.
+"""
 
 
 def shown(thing: Any, asking: Asking, seldom: bool) -> Iterator[tuple[str, object]]:
     """The public names of a policy, a book or a learner, and what each shows."""
-    kind = next(kind for base, kind in CLASSED.items() if isinstance(thing, base))
+    kind = next(CLASSED[base] for base in type(thing).__mro__ if base in CLASSED)
     own = type(thing).__name__
     for name in dir(thing):
         if name.startswith("_") or name in kind.left:
