@@ -379,6 +379,8 @@ def settle(watch: Watch, record: Record, client: Client, load: Load) -> None:
         time.sleep(0.05)
     if watch.full:
         record.problem(f"due: {watch.full} batches are full and are not closed")
+    while not watch.erased and time.monotonic() < end:
+        time.sleep(0.05)
     try:
         for name in load.bandits():
             shown, _ = client.ask("GET", f"/bandits/{name}", None)

@@ -39,7 +39,6 @@ def _commit_wrongly(
     batch: Any,
     outcome: Any,
     before: str,
-    used: list[int],
     now: float,
     *,
     between: Callable[[], None] | None,

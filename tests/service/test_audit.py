@@ -243,8 +243,10 @@ def in_digests():
     """The digest of a batch, which the journal holds, is that of its exact sums too."""
     really = closing._commit
 
-    def commit(database, bandit, batch, outcome, before, used, now):
-        return really(database, bandit, batch, outcome, before + str(len(used)), used, now)
+    def commit(database, bandit, batch, outcome, before, now):
+        with database.reading() as connection:
+            came = len(rewards_of(connection, batch))
+        return really(database, bandit, batch, outcome, before + str(came), now)
 
     return closing, "_commit", commit
 

@@ -82,7 +82,7 @@ def test_who_reads_for_long_keeps_no_writer_waiting(workers):
         connection.scalar(sa.text("SELECT count(*) FROM bandits"))
         decide(writer, 1)
         started = time.monotonic()
-        writer.database.forget_deleted()
+        assert writer.database.forget_deleted(lambda: None) == (writer.database.kind != "sqlite")
         decide(writer, 1)
         assert time.monotonic() - started < 5  # SQLite would wait for ten seconds until nobody reads
 

@@ -129,6 +129,7 @@ def test_rewards_are_told_apart(service, clock):
     service.close_due()
     assert service.reward([(one.decision_id, 1.0), (one.decision_id, 0.0)]) == ["late", "late"]
     assert service.arrivals("page")["late"] == 1
+    service.tidy()
     assert not rows(service, schema.rewards)  # used and deleted
 
 
@@ -496,6 +497,7 @@ def test_rewards_that_no_batch_will_use_are_not_kept(service, clock, keep):
     assert {*service.reward([(one.decision_id, 1.0) for one in decided])} == {"recorded"}
     clock.now += 61
     close_all(service)
+    service.tidy()
     assert service.status("page")["next_batch"]["end"] is None
     after = decide(service, 40)
     told = service.reward([(one.decision_id, 1.0) for one in after])
@@ -518,7 +520,7 @@ def test_that_a_reward_was_late_is_known_for_a_day(service, clock):
     assert service.reward([(decided[0].decision_id, 1.0)]) == ["late"]
     assert service.arrivals("page")["late"] == 1
     clock.now += 90_000
-    service.close_due()
+    service.tidy()
     assert service.arrivals("page")["late"] == 0
 
 

@@ -508,6 +508,7 @@ class TestMoving:
         clock.now += 61
         while service.close_due():
             pass
+        service.tidy()
         ids = [one.decision_id for one in decide(service, 6)]
         service.reward([(one, True) for one in ids[:3]])
         before = _everything(str(database.url.render_as_string(hide_password=False)))

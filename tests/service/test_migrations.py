@@ -230,6 +230,7 @@ def test_an_old_database_goes_on_where_it_was(old: str, tmp_path: Path, clock: C
         assert service.reward([(one.decision_id, 1.0) for one in fresh]) == ["recorded", "recorded"]
         clock.now += 61
         assert service.close_due() == 1
+        service.tidy()
         assert service.status("page")["version"] == 3
         with service.database.reading() as connection:
             assert connection.scalar(sa.select(sa.func.count()).select_from(schema.rewards)) == 0

@@ -133,10 +133,11 @@ class World:
         return answer
 
     def turn(self, seconds: float) -> None:
-        """Time passes; what is due is closed."""
+        """Time passes; what is due is closed, and rewards that were used are deleted."""
         self.now += seconds
         while self.service.close_due():
             pass
+        self.service.tidy()
         self.service.refresh()
 
     def rewind(self, template: Template) -> None:
@@ -210,7 +211,7 @@ class Template:
             with world.service.database.reading() as connection:
                 for table, rows in ((schema.bandits, found.bandits), (schema.books, found.books)):
                     rows += [dict(row) for row in connection.execute(sa.select(table)).mappings()]
-            world.service.database.forget_deleted()
+            assert world.service.database.forget_deleted(lambda: None)
         return found
 
     def world(self, folder: Path, source: Secure | None = None, **options: Any) -> World:

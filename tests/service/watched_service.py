@@ -20,6 +20,7 @@ from tests.service.recorded_service import Recorded, note_line
 
 from adaprivate.service import schema
 from adaprivate.service.database import Database
+from adaprivate.service.erasure import limits_of, spent_rewards
 from adaprivate.service.faults import Fault
 from adaprivate.service.journal import Journal
 from adaprivate.service.keeping import digests
@@ -147,6 +148,8 @@ class Watch(threading.Thread):
         """Rounds of the bandit that are not in closed batches, where a batch is full."""
         self.full = 0
         """Batches all of whose rounds are assigned."""
+        self.erased = False
+        """Whether no reward is left of a batch that is closed, unless its bandit keeps them."""
 
     def run(self) -> None:
         while not self._over.wait(0.1):
@@ -169,6 +172,7 @@ class Watch(threading.Thread):
         with self._database.reading() as connection:
             rows = connection.execute(query).all()
             found = {row.name: digests(connection, row.id) for row in rows}
+            limits = limits_of(connection)
         full, waiting = 0, dict.fromkeys(found, 0)
         for row in rows:
             assigned = row.policy_rounds if row.stream == 0 else row.holdback_rounds
@@ -180,7 +184,12 @@ class Watch(threading.Thread):
             for batch, digest in found[row.name].get(row.stream, {}).items():
                 if self._seen.setdefault((row.name, row.stream, batch), digest) != digest:
                     self._problem(f"changed: batch {batch} of {row.name}, stream {row.stream}, is another one now")
-        self.full, self.waiting = full, waiting
+        spent = [
+            next(spent_rewards(self._database, row.id, limits[row.id]), None)
+            for row in rows
+            if not json.loads(row.description)["keep_rewards"]
+        ]
+        self.full, self.waiting, self.erased = full, waiting, not any(spent)
         self.closings = sum(len(batches) for streams in found.values() for batches in streams.values())
 
     def shown(self, bandit: str, batches: dict[int, set[int]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
@@ -15,7 +16,7 @@ from adaprivate.service import pages, routes
 from adaprivate.service.access import Keyring, Origins
 from adaprivate.service.door import Door
 from adaprivate.service.faults import facts_of
-from adaprivate.service.grouping import Recurring, Writer
+from adaprivate.service.grouping import Recurring, Writer, wait_for_slot
 from adaprivate.service.lean import LeanRoute
 from adaprivate.service.limits import Limits
 from adaprivate.service.observing import Log
@@ -95,6 +96,7 @@ def create_app(
     service.report = report_to(log)
     if closes:
         chores.append(Recurring("close", service.close_due, 0.1, log))
+        chores.append(Recurring("tidy", partial(service.tidy, wait_for_slot), 0.1, log))
     if keyring is not None:
         chores.append(Recurring("keys", keyring.refresh, 2.0, log))
 

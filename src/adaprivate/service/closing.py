@@ -39,8 +39,6 @@ CLAIM = 5.0
 """So many seconds one worker has to itself for closing a batch. Should it take longer, the first to commit wins."""
 MOST_SHOWN = 200
 """So many items of a batch are named in its summary."""
-FOR_GOOD = 2**62
-"""A round beyond all others."""
 
 
 class Visit(NamedTuple):
@@ -284,9 +282,8 @@ def close(database: Database, bandit: Bandit, catalogue: Catalogue, batch: Batch
     compute = closed_policy if batch.stream == POLICY else closed_holdback
     outcome = compute(bandit, row, batch, visits, came, source, before)
     outcome.summary["shown"] = dict(Counter(visit.item for visit in visits).most_common(MOST_SHOWN))
-    used = [visit.round for visit in visits if visit.round in came]
     try:
-        return _commit(database, bandit, batch, outcome, "" if previous is None else previous.digest, used, now)
+        return _commit(database, bandit, batch, outcome, "" if previous is None else previous.digest, now)
     except IntegrityError:  # somebody else released it in the meantime: what was drawn here is forgotten
         return False
 
@@ -297,11 +294,12 @@ def digest_of(bandit: Bandit, batch: Batch, before: str, data: bytes) -> str:
     return hashlib.sha256(text + data).hexdigest()
 
 
-def _commit(
-    database: Database, bandit: Bandit, batch: Batch, outcome: Outcome, before: str, used: list[int], now: float
-) -> bool:
-    """Write everything at once, unless another has; only then may anyone see it."""
-    b, r = schema.books, schema.rewards
+def _commit(database: Database, bandit: Bandit, batch: Batch, outcome: Outcome, before: str, now: float) -> bool:
+    """Write everything at once, unless another has; only then may anyone see it.
+
+    Decisions of all bandits wait for this transaction. So it does not touch rewards: ``erasure`` deletes them later.
+    """
+    b = schema.books
     place = {"bandit": bandit.id, "stream": batch.stream, "batch": batch.number}
     data, count = outcome.data, len(outcome.releases)
     over = outcome.next_end is None and not bandit.spec.keep_rewards
@@ -320,7 +318,7 @@ def _commit(
                 closed=batch.end,
                 closed_round=batch.last_round,
                 next_end=outcome.next_end,
-                **({"sealed": FOR_GOOD} if over else {}),
+                **({"sealed": schema.FOR_GOOD} if over else {}),
                 claimed_until=0.0,
                 releases=b.c.releases + count,
                 plan=outcome.plan,
@@ -345,23 +343,4 @@ def _commit(
                 summary=json.dumps(outcome.summary),
             )
         )
-        if not bandit.spec.keep_rewards:
-            unused = _rounds_after(connection, bandit, batch) if over else []
-            for begin in range(0, len(used + unused), 500):
-                some = (used + unused)[begin : begin + 500]
-                connection.execute(r.delete().where(r.c.bandit == bandit.id, r.c.round.in_(some)))
     return True
-
-
-def _rounds_after(connection: sa.Connection, bandit: Bandit, batch: Batch) -> list[int]:
-    """The rounds of a batch's stream that come after it and have rewards: nobody will ask for them."""
-    d, r = schema.decisions, schema.rewards
-    after = sa.and_(r.c.bandit == bandit.id, r.c.round >= batch.last_round)
-    came = {*connection.scalars(sa.select(r.c.round).where(after))}
-    groups = sa.select(d.c.first_round, d.c.data).where(
-        d.c.bandit == bandit.id, d.c.first_round + d.c.count > batch.last_round
-    )
-    own: set[int] = set()
-    for row in connection.execute(groups) if came else ():
-        own.update((row.first_round + np.flatnonzero(group_of(row.data).streams == batch.stream)).tolist())
-    return sorted(came & own)

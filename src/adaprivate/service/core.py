@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import secrets
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from sqlalchemy.exc import IntegrityError
 
 from adaprivate import check
 from adaprivate.mechanisms.noise import Noise, Secure
-from adaprivate.service import arriving, closing, reading, schema
+from adaprivate.service import arriving, closing, erasure, reading, schema
 from adaprivate.service.arriving import Arrival
 from adaprivate.service.bandit import Bandit, BanditSpec, decision_of, expect_open
 from adaprivate.service.cataloguing import catalogue_of, replace_items
@@ -37,6 +38,10 @@ LOOK_AGAIN = 1.0
 """Seconds before the database is asked again for a bandit or an item that it did not know."""
 LONGEST_PAUSE = 60.0
 """Seconds, at most, before a batch that could not be closed is tried again."""
+FORGET_AFTER = 1.0
+"""Seconds after which the write-ahead log is emptied again."""
+MOST_PIECES = 40
+"""Pieces that are deleted before the log is emptied: about a second's work."""
 MOST_MISSED = 50
 """So many unknown names are asked for in that time."""
 
@@ -393,7 +398,6 @@ class Service:
             else:
                 if room.pauses.pop(row.stream, None) and self.report is not None:
                     self.report(room.bandit.spec.name, None)
-        self._tidy()
         return closed
 
     def _close(self, room: Room, row: Any, now: float) -> bool:
@@ -416,14 +420,32 @@ class Service:
         self.refresh()
         return done
 
-    def _tidy(self) -> None:
-        """Let go of deleted rewards and old idempotency keys, now and then."""
-        now = self.clock()
-        if now - self._forgotten > 10.0:
-            self._forgotten = now
-            self.database.forget_deleted()
-        if now - self._purged > KEPT / 24:
-            self._purged = now
+    # --- what is no longer needed -------------------------------------------------------------------------------------
+
+    def tidy(self, wait: Callable[[], None] = lambda: None) -> None:
+        """Delete some of what is no longer needed: spent rewards, old idempotency keys, and that rewards were late.
+
+        ``wait`` returns when rewards may be written: decisions do not wait for them then. It is called before each piece.
+        """
+        for piece in itertools.islice(self._erasable(), MOST_PIECES):
+            wait()
             with self.database.writing() as connection:
-                for table in (schema.requests, schema.late):
-                    connection.execute(table.delete().where(table.c.at < now - KEPT))
+                erasure.erase(connection, piece)
+        now = self.clock()
+        if not 0 <= now - self._forgotten < FORGET_AFTER and self.database.forget_deleted(wait):
+            self._forgotten = now
+
+    def _erasable(self) -> Iterator[erasure.Piece]:
+        """Pieces to delete; what comes after one is asked for when that is deleted."""
+        with self.database.reading() as connection:
+            limits = erasure.limits_of(connection)
+        for number, room in [*self._rooms.items()]:
+            own = limits.get(number)
+            if own is not None and room.erased != own and not room.bandit.spec.keep_rewards:
+                yield from erasure.spent_rewards(self.database, number, own)
+                room.erased = own
+        now = self.clock()
+        if not 0 <= now - self._purged < KEPT / 24:
+            for table in (schema.requests, schema.late):
+                yield from erasure.old_rows(self.database, table, now - KEPT)
+            self._purged = now

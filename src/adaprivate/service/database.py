@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,15 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from adaprivate import check
 from adaprivate.service.faults import Fault
 
+_PATIENCE_MS, _LITTLE_PATIENCE_MS = 10_000, 2
+"""For how long a statement waits for others' locks; and where all who write wait meanwhile."""
 _PRAGMAS = (
     "journal_mode = WAL",
     "synchronous = FULL",  # a release that was shown must be there after a power cut: else its noise is drawn again
     "foreign_keys = ON",
-    "busy_timeout = 10000",
+    f"busy_timeout = {_PATIENCE_MS}",
     "secure_delete = ON",  # rewards that were used are overwritten, not only forgotten
+    "wal_autocheckpoint = 20000",  # in pages: the commit that folds the log in takes long, and rewards fill the log, too
 )
 
 
@@ -108,17 +111,25 @@ class Database:
             finally:
                 fcntl.flock(self._turn_file, fcntl.LOCK_UN)
 
-    def forget_deleted(self) -> None:
-        """Let go of what the write-ahead log still holds of deleted rewards, where nobody is reading it just now."""
-        if self.kind == "sqlite":
-            with _told_as_fault(), self._turn(), self.engine.connect() as connection:
-                raw = connection.connection.dbapi_connection
-                assert raw is not None
-                raw.execute("PRAGMA busy_timeout = 100")  # all who write wait meanwhile
+    def forget_deleted(self, wait: Callable[[], None]) -> bool:
+        """Empty the write-ahead log of SQLite, which still holds deleted rewards; False where somebody is reading it.
+
+        The log is folded into the database while others write. Then, after ``wait``, the file is cut to nothing.
+        """
+        if self.kind != "sqlite":
+            return True
+        with _told_as_fault(), self.engine.connect() as connection:
+            raw = connection.connection.dbapi_connection
+            assert raw is not None
+            raw.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            wait()
+            with self._turn():
+                raw.execute(f"PRAGMA busy_timeout = {_LITTLE_PATIENCE_MS}")
                 try:
-                    raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                    busy = raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
                 finally:
-                    raw.execute("PRAGMA busy_timeout = 10000")
+                    raw.execute(f"PRAGMA busy_timeout = {_PATIENCE_MS}")
+        return not busy
 
     def close(self) -> None:
         """Let go of all connections."""

@@ -119,6 +119,13 @@ class Slots:
         self._passed = math.floor(now / BEAT)
 
 
+def wait_for_slot() -> None:
+    """Sleep until a slot for rewards begins, unless enough of one is left: for work that no request waits for."""
+    since = time.monotonic() % BEAT
+    if since > SLOT / 2:
+        time.sleep(BEAT - since)
+
+
 class Writer:
     """The thread that stores. ``decide`` and ``reward`` are awaited by requests; they return after the commit."""
 

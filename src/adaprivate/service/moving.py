@@ -26,7 +26,7 @@ import sqlalchemy as sa
 
 from adaprivate import check
 from adaprivate.runtime.files import write_private
-from adaprivate.service import migrations, schema
+from adaprivate.service import erasure, migrations, schema
 from adaprivate.service.bandit import NAME
 from adaprivate.service.database import Database, locked
 from adaprivate.service.journal import Journal
@@ -59,6 +59,8 @@ def export(database: Database, journal: Journal, name: str, file: Path, passphra
         if found.reason is not None:
             raise check.InputError(f"Expected name={name!r} to be in its newest database. {found.reason}")
         rows = digests(connection, row.id)
+        if not json.loads(row.description).get("keep_rewards", False):
+            erasure.erase_spent(connection, row.id)  # else the file would hold more rewards than its length is made for
         public, private = _parts(connection, row, whole=found.state == "whole")
         connection.execute(b.update().where(b.c.id == row.id).values(state="moved", reason=BEING_WRITTEN))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sqlalchemy as sa
 
-from adaprivate.service import estimating, schema
+from adaprivate.service import erasure, estimating, schema
 from adaprivate.service.bandit import guarantee_of
 from adaprivate.service.schema import HOLDBACK, POLICY
 
@@ -126,6 +126,8 @@ def status(connection: sa.Connection, room: Room) -> dict[str, Any]:
             "It protects single rewards: a person who comes back n times has n of them, and pays for each; unit=user "
             "protects all rewards of a person. Whoever runs the service holds rewards until their batch closes."
         )
+    if not spec.keep_rewards:
+        notes.append(erasure.STATED)
     if worry:
         notes.append(worry)
     if found["next_batch"]["end"] is None:

@@ -27,6 +27,8 @@ class Room:
         self.void: list[str] = []
         self.whole = False
         """Whether the journal has seen all that was published."""
+        self.erased: dict[int, int] | None = None
+        """Limits, by stream, below which all spent rewards are known to be deleted."""
         self.looked_at = 0.0
         self.due: dict[tuple[int, int], Batch] = {}
         """Batches all of whose rounds are assigned, by stream and number."""

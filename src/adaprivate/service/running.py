@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -32,7 +33,7 @@ from adaprivate.service import schema
 from adaprivate.service.access import checked_origin, is_loopback
 from adaprivate.service.app import MAX_BODY, create_app, report_to
 from adaprivate.service.core import Service
-from adaprivate.service.grouping import Recurring
+from adaprivate.service.grouping import Recurring, wait_for_slot
 from adaprivate.service.migrations import upgrade
 from adaprivate.service.observing import Log, ServerMessages
 
@@ -212,10 +213,15 @@ def close_batches() -> None:
         service.refresh()
         service.close_due()
 
-    closing = Recurring("close", close, 0.1, log, longest=1.0)
-    closing.start()
+    chores = [
+        Recurring("close", close, 0.1, log, longest=1.0),
+        Recurring("tidy", partial(service.tidy, wait_for_slot), 0.1, log),
+    ]
+    for chore in chores:
+        chore.start()
     ending.wait()
-    closing.stop()
+    for chore in chores:
+        chore.stop()
     service.close()
     log.flush()
 

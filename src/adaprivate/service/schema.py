@@ -9,6 +9,8 @@ import sqlalchemy as sa
 
 POLICY, HOLDBACK = 0, 1
 STREAMS = ("policy", "holdback")
+FOR_GOOD = 2**62
+"""A round beyond all others: a stream that is sealed up to here takes no more rewards."""
 
 metadata = sa.MetaData()
 
