@@ -524,6 +524,43 @@ def test_that_a_reward_was_late_is_known_for_a_day(service, clock):
     assert service.arrivals("page")["late"] == 0
 
 
+@pytest.mark.parametrize("seen", [False, True], ids=["unseen", "seen"])
+def test_a_clock_that_was_ahead_delays_a_batch_by_a_window_at_most(service, clock, seen):
+    """An hour ahead while the batch was filled, and right again; whether or not it was looked at meanwhile."""
+    made(service)
+    clock.now += 3_600
+    decided = decide(service, 10)
+    if seen:
+        assert service.close_due() == 0
+        assert service.status("page")["next_batch"]["closes_at"] == clock.now + 60
+    clock.now -= 3_600
+    assert service.close_due() == 0
+    assert service.status("page")["next_batch"]["closes_at"] == clock.now + 60
+    assert service.reward([(decided[0].decision_id, 1.0)]) == ["recorded"]
+    clock.now += 59
+    assert service.close_due() == 0
+    clock.now += 2
+    assert service.close_due() == 1
+    (row,) = rows(service, schema.ledger)
+    assert row.due_at <= row.released_at <= clock.now + 1
+
+
+def test_a_pause_of_a_clock_that_was_ahead_holds_nobody_up(service, clock, monkeypatch):
+    made(service)
+    decide(service, 10)
+    service.report = lambda *_: None
+    clock.now += 3_600
+    with monkeypatch.context() as patch:
+
+        def close(*_):
+            raise RuntimeError("planted")
+
+        patch.setattr(closing, "close", close)
+        assert service.close_due() == 0
+    clock.now -= 3_600 - 61
+    assert service.close_due() == 1
+
+
 def test_a_claim_of_a_clock_that_was_ahead_holds_nobody_up(service, clock):
     made(service)
     decide(service, 10)

@@ -140,7 +140,7 @@ class Service:
             row = connection.execute(sa.select(schema.bandits).where(schema.bandits.c.id == number)).one()
             k = schema.books
             plans = connection.execute(sa.select(k.c.stream, k.c.plan).where(k.c.bandit == number)).all()
-        room = self._rooms[number] = Room(Bandit.of(row), {one.stream: one.plan for one in plans}, self.source)
+        room = self._rooms[number] = Room(Bandit.of(row), {one.stream: one.plan for one in plans}, self.source, self.clock)
         return room
 
     def _load(self, room: Room) -> None:
@@ -385,7 +385,7 @@ class Service:
                 self.refresh()
                 room = self._rooms[row.bandit]
             pause, until = room.pauses.get(row.stream, (0.0, 0.0))
-            if now < until:
+            if now < until <= now + pause:  # one that is further ahead is of a clock that was wrong
                 continue
             try:
                 closed += self._close(room, row, now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,9 @@ from adaprivate.service.deciding import Catalogue, Snapshot
 class Room:
     """A bandit, its items, and the learner of its last closed batch."""
 
-    def __init__(self, bandit: Bandit, plans: Mapping[int, bytes], source: Noise) -> None:
+    def __init__(self, bandit: Bandit, plans: Mapping[int, bytes], source: Noise, clock: Callable[[], float]) -> None:
         self.bandit = bandit
+        self._clock = clock
         self.catalogue = Catalogue(-1, (), np.zeros((0, bandit.dimension)), {})
         self.snapshot: Snapshot | None = None
         self.state = "open"
@@ -43,8 +44,10 @@ class Room:
         batch = self.due.get(key)
         if batch is None:
             batch = find_due(connection, self.bandit, row, assigned)
-            if batch is not None:
-                self.due = {k: v for k, v in self.due.items() if k[0] != row.stream} | {key: batch}
+        if batch is not None:
+            # All its rounds are assigned. Where it is due later than a window from now, a clock was ahead meanwhile.
+            batch = batch._replace(due_at=min(batch.due_at, self._clock() + self.bandit.spec.reward_window))
+            self.due = {k: v for k, v in self.due.items() if k[0] != row.stream} | {key: batch}
         return batch
 
     @property
