@@ -1,7 +1,8 @@
 """The privacy audit of the decision service, at length: python benchmarks/service_audit.py [--quick] [--timing].
 
 Three parts. Canaries: every reward is a guess of its own. Whole runs: each is one guess, by everything that outsiders see
-in it. With --timing: what a stopwatch tells, which no guarantee covers. Bounds hold at 99.9 %; a bound above its claim ends
+in it. With --timing: what a stopwatch tells after a reward, and around the closing of a batch, on SQLite and PostgreSQL;
+no guarantee covers that. Bounds hold at 99.9 %; a bound above its claim ends
 with exit code 1; --json FILE keeps the numbers. `tests/service/test_audit*.py` are the short version.
 """
 
@@ -22,6 +23,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from tests.service.conftest import new_database, running_postgresql
 from tests.service.guessing import Canaries, ServiceTarget, neighbours
 
 from adaprivate import policies
@@ -34,6 +36,10 @@ MEMORY = Path("/dev/shm")
 """Where nothing waits for a disk, if there is such a place."""
 WATCHED = 0.05
 """Seconds for which the stopwatch runs: two beats of the service, in which a reward is stored."""
+TOGETHER, WINDOW = 200, 0.3
+"""Rounds of the batches whose closing is watched, and the seconds for which they wait for rewards."""
+AROUND = (0.02, 0.25)
+"""Seconds for which the stopwatch runs before and after a batch is due: deletions are over by then."""
 CANARIES = {"sums": 1_500, "flips": 400, "holdback": 250}
 """Runs of each kind."""
 SUMS = {"policy": "adaprivate-ts", "rounds": 2, "batch_size": 2, "dimension": 2, "options": {"calibration": "exact"}}
@@ -117,19 +123,22 @@ def told(what: str, scores: np.ndarray, two: np.ndarray) -> dict:
 
 
 class Server:
-    """`adaprivate serve` for this machine, with one bandit."""
+    """`adaprivate serve` for this machine, with bandits of which `closing` alone closes batches."""
 
-    def __init__(self, folder: Path) -> None:
-        command = [sys.executable, "-m", "adaprivate", "serve", "--database", f"sqlite:///{folder / 'service.db'}"]
+    def __init__(self, folder: Path, database: str | None = None) -> None:
+        command = [sys.executable, "-m", "adaprivate", "serve", "--journal", str(folder / "journal")]
+        command += ["--database", database or f"sqlite:///{folder / 'service.db'}"]
         self._process = subprocess.Popen(
             [*command, "--port", "0", "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
         assert self._process.stdout is not None
         self.address = json.loads(self._process.stdout.readline())["address"]
         with self.client() as http:
-            spec = {"name": "page", "dimension": 2, "rounds": 10**6, "batch_size": 10**6, "policy": "adaprivate-ts"}
-            assert http.post("/bandits", json=spec).status_code == 201
-            http.put("/bandits/page/items", json={"items": {"a": [1, 0], "b": [0, 1]}})
+            spec = {"dimension": 2, "rounds": 10**6, "batch_size": 10**6, "policy": "adaprivate-ts"}
+            short = {"batch_size": TOGETHER, "reward_window": WINDOW}
+            for name, own in (("page", {}), ("other", {}), ("closing", short)):
+                assert http.post("/bandits", json={**spec, **own, "name": name}).status_code == 201
+                http.put(f"/bandits/{name}/items", json={"items": {"a": [1, 0], "b": [0, 1]}})
 
     def client(self) -> httpx.Client:
         return httpx.Client(base_url=self.address, trust_env=False, timeout=60)
@@ -185,6 +194,37 @@ def stopwatch(folder: Path, trials: int, disk: str) -> list[dict]:
     return [told(f"{what}, {name}", np.array(values), two) for name, values in scores.items()]
 
 
+def closings(folder: Path, trials: int, where: str, database: str | None = None) -> list[dict]:
+    """How long decisions of a bandit take while a batch of another closes for which rewards came, or none.
+
+    As many rewards are sent, and stored, in both cases: to the batch, or to a bandit that closes none.
+    """
+    scores: dict[str, list[float]] = {"the longest": [], "the two longest": [], "how many": []}
+    two = np.array([secrets.randbelow(2) for _ in range(trials)], dtype=bool)
+    many = {"decisions": [{"propensity": False}] * TOGETHER}
+    with closing(Server(folder, database)) as server, server.client() as http:
+        for came in two:
+            ids = {}
+            for name in ("other", "closing"):
+                answer = http.post(f"/bandits/{name}/decisions:batch", json=many)
+                ids[name] = [one["decision_id"] for one in answer.json()["decisions"]]
+            due = time.perf_counter() + WINDOW
+            rewards = [{"decision_id": one, "reward": 1} for one in ids["closing" if came else "other"]]
+            assert {*http.post("/rewards:batch", json={"rewards": rewards}).json()["statuses"]} == {"recorded"}
+            time.sleep(max(0.0, due - AROUND[0] - time.perf_counter()))
+            times = [time.perf_counter()]
+            while times[-1] < due + AROUND[1]:
+                http.post("/bandits/page/decisions", json={"propensity": False})
+                times.append(time.perf_counter())
+            took = np.sort(np.diff(times))
+            for name, value in zip(scores, (took[-1], took[-2:].sum(), len(took)), strict=True):
+                scores[name].append(float(value))
+        batches = http.get("/bandits/closing").json()["version"]
+        assert batches >= trials - 1, batches
+    what = f"a stopwatch, {where}: decisions while a batch of {TOGETHER} rounds closes"
+    return [told(f"{what}, {name}", np.array(values), two) for name, values in scores.items()]
+
+
 def show(row: dict) -> None:
     print(
         ", ".join(f"{name}: {value:.4g}" if isinstance(value, float) else f"{name}: {value}" for name, value in row.items())
@@ -209,8 +249,13 @@ def main() -> None:
             timed.mkdir()
             rows += stopwatch(timed, max(300, int(4_000 * factor)), "memory")
     if chosen.timing:
+        looks = max(300, int(2_000 * factor))
         with tempfile.TemporaryDirectory() as folder:
             rows += stopwatch(Path(folder), max(300, int(4_000 * factor)), "disk")
+        with tempfile.TemporaryDirectory() as folder:
+            rows += closings(Path(folder), looks, "SQLite")
+        with tempfile.TemporaryDirectory() as folder, running_postgresql() as address:
+            rows += closings(Path(folder), looks, "PostgreSQL", new_database(address))
     if chosen.json is not None:
         chosen.json.write_text(json.dumps(rows, indent=2) + "\n")
     sys.exit(0 if all(row.get("holds", True) for row in rows) else 1)

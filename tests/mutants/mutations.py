@@ -37,7 +37,7 @@ CHOSEN = (("tests/conformance/test_channels.py", "channels-cost or are-those-of-
 PUBLISHED = "tests/evaluate/test_people.py"
 RUNS = "tests/evaluate/test_runs.py"
 
-SERVED = "tests/service/test_core.py"
+SERVED, ERASED = "tests/service/test_core.py", "tests/service/test_erasure.py"
 JOINT, PAIRS = "mechanisms/units/joint.py", ("tests/mechanisms/test_joint_unit.py",)
 
 PEOPLE, TOLD = "people/visits.py", ("tests/mechanisms/test_people.py",)
@@ -1159,7 +1159,7 @@ MUTATIONS = [
     ),
     Mutation(
         "service/closing.py",
-        '                **({"sealed": FOR_GOOD} if over else {}),\n',
+        '                **({"sealed": schema.FOR_GOOD} if over else {}),\n',
         "",
         "rewards kept that no batch will use",
         ((SERVED, "no_batch_will_use and sqlite"),),
@@ -1207,6 +1207,56 @@ MUTATIONS = [
         "        elif decisions := self._decisions.taken(self._together):\n",
         "decisions that wait for rewards",
         (("tests/service/test_grouping.py", "depend_on_rewards"),),
+    ),
+    Mutation(
+        "service/routes.py",
+        'text = f"{visit.key_id}\\n{given}',
+        'text = f"{given}',
+        "an idempotency key that crosses callers",
+        (("tests/service/test_audit_leaks.py", "idempotency_key"),),
+    ),
+    Mutation(
+        "service/door.py",
+        '"The service made a mistake; it is in its log."',
+        'f"The service made a mistake: {error}"',
+        "answers that hold the text of an exception",
+        (("tests/service/test_security.py", "text_of_an_exception"),),
+    ),
+    Mutation(
+        "service/closing.py",
+        "        connection.execute(schema.releases.insert()",
+        "        connection.execute(schema.rewards.delete().where(schema.rewards.c.bandit == bandit.id))\n"
+        "        connection.execute(schema.releases.insert()",
+        "rewards deleted while decisions wait",
+        ((ERASED, "same_rows and sqlite"),),
+    ),
+    Mutation(
+        "service/core.py",
+        "            wait()\n            with self.database.writing()",
+        "            with self.database.writing()",
+        "rewards deleted outside their slots",
+        ((ERASED, "wait_for_a_slot and sqlite"),),
+    ),
+    Mutation(
+        "service/erasure.py",
+        "row.sealed if is_over else row.closed_round",
+        "row.sealed",
+        "rewards deleted before their batch is closed",
+        ((ERASED, "dies_between and sqlite"),),
+    ),
+    Mutation(
+        "service/database.py",
+        '    "secure_delete = ON",',
+        "   ",
+        "deleted rewards that are not overwritten",
+        ((ERASED, "no_byte"),),
+    ),
+    Mutation(
+        "service/room.py",
+        "min(batch.due_at, self._clock() + self.bandit.spec.reward_window)",
+        "batch.due_at",
+        "batches held open by a clock that was ahead",
+        ((SERVED, "delays_a_batch and sqlite"),),
     ),
     Mutation(
         "service/keeping.py",

@@ -5,6 +5,7 @@ import signal
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from adaprivate.service.migrations import upgrade
 KINDS = ("sqlite", "postgresql")
 
 
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[str]:
+@contextmanager
+def running_postgresql() -> Iterator[str]:
     """The address of a real PostgreSQL: that of ADAPRIVATE_TEST_POSTGRESQL, or one that PyPI ships, started here."""
     given = os.environ.get("ADAPRIVATE_TEST_POSTGRESQL")
     if given:
@@ -34,6 +35,13 @@ def postgresql() -> Iterator[str]:
         finally:
             os.kill(server.get_pid(), signal.SIGQUIT)  # nobody needs what it would write to the disk now
             server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """The same, for all tests of a session."""
+    with running_postgresql() as address:
+        yield address
 
 
 def new_database(address: str) -> str:

@@ -1,6 +1,7 @@
 """Who is let in: keys and their scopes, keys for one bandit, and what protects a service that needs none."""
 
 import hashlib
+import re
 import time
 from base64 import b64encode
 
@@ -12,6 +13,7 @@ from tests.service.conftest import KINDS
 from adaprivate.check import InputError
 from adaprivate.service import access, schema
 from adaprivate.service.faults import Fault
+from adaprivate.service.lean import LeanRoute
 
 ROUTES = [
     ("GET", "/", "read"),
@@ -77,6 +79,9 @@ def test_every_route_is_listed_here(keyed):
         for method, one in methods.items()
     }
     assert declared == set(ROUTES)
+    mounted = {(method, route.path_format, route.scope) for route in caller.app.router.routes for method in route.methods}
+    assert {type(route) for route in caller.app.router.routes} == {LeanRoute}, "whatever else would be let in unseen"
+    assert len(mounted) == len(declared) == len(caller.app.router.routes)
     assert document["components"]["securitySchemes"].keys() == {"bearer", "header", "basic"}
     assert document["security"]
 
@@ -90,6 +95,8 @@ def test_scopes_are_exact_and_admin_has_all(keyed, method, path, scope):
             assert answer.status_code not in (401, 403), (own, answer.text)
         else:
             assert scope in refused(answer, 403, "forbidden")
+        if method == "GET":
+            assert caller("HEAD", path, headers=bearer(key)).status_code == answer.status_code
 
 
 @pytest.mark.parametrize(
@@ -153,6 +160,19 @@ def test_a_key_for_one_bandit_opens_no_other(keyed):
     refused(caller.post("/rewards:batch", many, headers=bearer(own["reward"])), 403, "forbidden", "rewards[1].decision_id")
     again = caller.post("/rewards:batch", many, headers=bearer(keys["reward"]))
     assert again.json() == {"statuses": ["duplicate", "recorded"]}
+
+
+@pytest.mark.parametrize(("method", "path", "scope"), ROUTES)
+def test_a_key_for_one_bandit_sees_no_other_on_any_route(keyed, method, path, scope):
+    caller, _ = keyed
+    key = access.create_key(caller.service.database, "own", access.SCOPES, "page")[1]
+    wait_until(lambda: caller.get("/health", headers=bearer(key)).status_code == 200)
+    elsewhere = path.replace("/page", "/other")
+    if elsewhere != path:
+        refused(caller(method, elsewhere, headers=bearer(key)), 403, "forbidden")
+        refused(caller(method, elsewhere.replace("other", "%6fther"), headers=bearer(key)), 403, "forbidden")
+    elif method == "GET":
+        assert not re.search(r'"other"', caller.get(path, headers=bearer(key)).text)
 
 
 def test_keys_are_shown_once_and_kept_as_hashes(tmp_path, database_url):

@@ -1,4 +1,4 @@
-"""Rewards that were used are deleted: never where decisions wait for it, in small pieces, to the byte, after crashes too."""
+"""Rewards that were used are deleted: not where decisions wait for it, in small pieces, to the byte, after crashes too."""
 
 import struct
 from contextlib import contextmanager

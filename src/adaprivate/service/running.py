@@ -34,6 +34,7 @@ from adaprivate.service.access import checked_origin, is_loopback
 from adaprivate.service.app import MAX_BODY, create_app, report_to
 from adaprivate.service.core import Service
 from adaprivate.service.grouping import Recurring, wait_for_slot
+from adaprivate.service.heads import BoundedHeads
 from adaprivate.service.migrations import upgrade
 from adaprivate.service.observing import Log, ServerMessages
 
@@ -114,7 +115,7 @@ def serve(
         factory=True,
         workers=workers,
         loop="uvloop",
-        http="httptools",
+        http=BoundedHeads,
         ws="none",
         lifespan="on",
         log_config=None,
@@ -271,7 +272,10 @@ def _announce(settings: Settings, host: str, port: int, as_json: bool) -> None:
             bandits = connection.scalar(sa.select(sa.func.count()).select_from(schema.bandits)) or 0
             live = schema.api_keys.c.revoked_at.is_(None)
             keys = connection.scalar(sa.select(sa.func.count()).select_from(schema.api_keys).where(live)) or 0
-        shown = service.database.shown
+        shown, path = service.database.shown, service.database.path
+        if path is not None and path.stat().st_mode & 0o077:
+            advice = "Others on this machine can open the database, which holds rewards: chmod 600."
+            Log().event("warning", "database", message=advice)
     finally:
         service.close()
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -97,7 +97,8 @@ def make_private(path: Path | None) -> None:
     if path is None or path.exists():
         return
     check.expect(path.parent.is_dir(), "database", str(path), "to be in a folder that exists")
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+    check.expect(not path.is_symlink(), "database", str(path), "not to be a link to a file that is missing")
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
 
 
 def _config() -> Config:
