@@ -55,7 +55,8 @@ def algorithms() -> str:
         (line, about), facts = found[name]
         lines += ["", f"## {name}", "", line, ""]
         lines += [f"Use it: {facts['recommended_for']}.", ""] if facts["recommended_for"] else []
-        lines += [f"- {entry}" for entry in about.split("\n") if ": " in entry and not entry.startswith(name)]
+        fields = next((part for part in about.split("\n\n") if part.startswith("Paper:")), "")
+        lines += [f"- {entry}" for entry in re.sub(r"\n +", " ", fields).split("\n") if entry]
     return "\n".join(lines) + "\n"
 
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 import polars as pl
 
 import adaprivate as ap
-from adaprivate.policies.rivals.rr_linucb import FlippedLinUCBSettings
+from adaprivate.policies.linear.flips import FlippedLinUCBSettings
 
 
 @dataclass(frozen=True, kw_only=True)

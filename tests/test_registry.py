@@ -199,7 +199,7 @@ def test_a_name_that_two_packages_claim_is_refused_and_leaves_the_others(tmp_pat
     installed(tmp_path, "theirs", {"adaprivate.policies": points}, files)
     assert set(listed(tmp_path, "policies")) == {*policies.names()} - {"random"}
     message = "adaprivate: Expected policy={!r} to be the name of one thing, not of those in {} and {}.\n"
-    ours = "adaprivate.policies.rivals.random"
+    ours = "adaprivate.policies.linear.baselines"
     assert refusal(tmp_path, "simulate", "--policy", "random") == message.format("random", ours, "their_one")
     assert refusal(tmp_path, "simulate", "--policy", "same") == message.format("same", "their_three", "their_two")
     done = run(tmp_path, "-c", "import adaprivate as ap; print(ap.policies.settings_class('linucb').name)")

@@ -6,10 +6,12 @@ the condition it broke.
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -209,3 +211,31 @@ def floats(name: str, value: object, shape: tuple[int | None, ...]) -> Floats:
         index = ", ".join(map(str, where))
         raise InputError(f"Expected {name}[{index}]={array[where].item()!r} to be finite.")
     return array
+
+
+def option(default: Any, allowed: Callable[..., object], **limits: Any) -> Any:
+    """A field of a dataclass with this default, which :func:`options` checks by ``allowed(name, value, **limits)``.
+
+    The check also holds for a subclass with another default. A value of None is not checked where it is the default.
+    """
+    return dataclasses.field(default=default, metadata={"allowed": partial(allowed, **limits)})
+
+
+def options(settings: Any) -> None:
+    """Check every field of this dataclass that is an :func:`option`."""
+    kind: Any = type(settings)
+    for field in dataclasses.fields(kind):
+        value, allowed = getattr(settings, field.name), _checks(kind).get(field.name)
+        if allowed is not None and not (value is None and field.default is None):
+            allowed(field.name, value)
+
+
+@cache
+def _checks(kind: Any) -> dict[str, Callable[[str, object], object]]:
+    """The check of every option of this class: that of the nearest class that gives one."""
+    found: dict[str, Callable[[str, object], object]] = {}
+    for base in reversed(kind.__mro__):
+        for field in vars(base).get("__dataclass_fields__", {}).values():
+            if "allowed" in field.metadata:
+                found[field.name] = field.metadata["allowed"]
+    return found

@@ -92,7 +92,7 @@ def test_other_code_and_machines_never_use_them(tmp_path, monkeypatch, name):
 def test_another_packages_policies_are_known_by_their_source(tmp_path, monkeypatch):
     home = tmp_path / "home"
     home.mkdir()
-    text = "from adaprivate.policies.rivals.random import RandomSettings\nclass Mine(RandomSettings):\n    pass\n"
+    text = "from adaprivate.policies.linear.baselines import RandomSettings\nclass Mine(RandomSettings):\n    pass\n"
     (home / "my_settings.py").write_text(text)
     monkeypatch.syspath_prepend(str(home))
     import my_settings

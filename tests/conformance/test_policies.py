@@ -11,6 +11,7 @@ from adaprivate import policies
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.plan import BatchPlan
 from adaprivate.policies.adaprivate.batched import BatchedSettings
+from adaprivate.policies.core.settings import about
 from adaprivate.testing import check_policy, policy_checks
 
 MODULES = [importlib.import_module(m.name) for m in pkgutil.walk_packages(policies.__path__, "adaprivate.policies.")]
@@ -54,9 +55,10 @@ def test_every_policy_is_found_under_one_name():
     assert sorted(homes) == policies.names()
     assert set(EXPECTED) <= set(homes)
     for name, home in homes.items():
-        assert {(policies.describe(name)[1].split("\n")[0], policies.settings_class(name))} == {
-            (inspect.getdoc(importlib.import_module(module)).split("\n")[0], kind) for module, kind in home
-        }
+        ((module, kind),) = home
+        assert policies.settings_class(name) is kind
+        line, told = policies.describe(name)
+        assert (line, told) == (inspect.getdoc(kind).split("\n")[0], about(kind, importlib.import_module(module)))
 
 
 def test_the_unsound_calibration_is_offered_by_its_name_only():

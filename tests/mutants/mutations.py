@@ -183,7 +183,7 @@ MUTATIONS = [
         RIVALS,
     ),
     Mutation(
-        "policies/adaprivate/ts_user.py",
+        "policies/adaprivate/users.py",
         "    if counts_visit(book.counted, s.person):",
         "    if counts_visit(book.counted, s.person) or True:",
         "more than k events of a person summed",
@@ -652,7 +652,7 @@ MUTATIONS = [
         suite("adap-ucb and releases-cost"),
     ),
     Mutation(
-        "policies/arms/blocks.py",
+        "policies/arms/base.py",
         "    book.sums[arm] = 0.0\n",
         "",
         "an arm's rewards in every later release too",
@@ -673,7 +673,7 @@ MUTATIONS = [
         suite("ldp-linucb and exact-messages"),
     ),
     Mutation(
-        "policies/rivals/coreset_elimination.py",
+        "policies/linear/elimination.py",
         "        state.total[j] = 0.0\n",
         "",
         "a phase's rewards in every later phase too",

@@ -9,7 +9,7 @@ from adaprivate import policies, privacy
 from adaprivate.check import InputError
 from adaprivate.compiled import normal, streams
 from adaprivate.mechanisms import PrefixSum, Secure
-from adaprivate.policies.adaprivate import noisy_design
+from adaprivate.policies.adaprivate import batched
 from adaprivate.runtime.opening import load, policy
 from adaprivate.runtime.policy import Policy
 
@@ -104,8 +104,8 @@ def test_both_splits_the_budget_evenly(calibration, neighbours, change, monkeypa
         return built[-1]
 
     with monkeypatch.context() as patched:
-        patched.setattr(noisy_design, "PrefixSum", kept)
-        noisy_design.design_noise(half.plan, range(2), neighbours)
+        patched.setattr(batched, "PrefixSum", kept)
+        batched.design_noise(half.plan, range(2), neighbours)
     (design,) = built
     assert design.row_std == pytest.approx(change * half.noise_multiplier, rel=1e-12)
     diagonal = [1, 0, 0, 1, 0, 1] * 2

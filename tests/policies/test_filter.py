@@ -13,7 +13,7 @@ from scipy import stats
 from adaprivate import policies, privacy
 from adaprivate.check import InputError
 from adaprivate.compiled import streams
-from adaprivate.policies.arms.filtered_thompson import public_pair
+from adaprivate.policies.arms.sampling import public_pair
 from adaprivate.policies.core.dispatch import select, update
 from adaprivate.runtime.policy import Policy
 

@@ -13,8 +13,8 @@ from adaprivate.check import InputError
 from adaprivate.compiled import normal
 from adaprivate.mechanisms import Secure
 from adaprivate.policies.core.tables import stream_of
-from adaprivate.policies.joint.confidence import ROW_SQUARE, ROWS
 from adaprivate.policies.joint.perturbed import begin
+from adaprivate.policies.joint.shariff import ROW_SQUARE, ROWS
 from adaprivate.runtime.learner import learn
 from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import run_all
@@ -291,12 +291,12 @@ def test_nothing_is_released_after_the_last_round():
     for _ in range(20):
         policy.learn(policy.decide(np.eye(3)), 1.0)
     policy.advance()
-    before = policy.state.statistic.copy(), policy.state.whitener.copy(), policy.state.above.copy()
+    before = policy.state.statistic.copy(), policy.state.root.copy(), policy.state.above.copy()
     for _ in range(50):
         policy.learn(policy.decide(np.eye(3)), 1.0)
     policy.advance()
     assert np.array_equal(before[0], policy.state.statistic)
-    assert np.array_equal(before[1], policy.state.whitener)
+    assert np.array_equal(before[1], policy.state.root)
     assert np.array_equal(before[2], policy.state.above)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from adaprivate import environments
 from adaprivate.experiments import Cell, Row
 from adaprivate.experiments._arms import DELTA, ROUNDS, at_most, on_arms, regret_at, regret_cells
-from adaprivate.policies.arms.filtered_thompson import public_pair
+from adaprivate.policies.arms.sampling import public_pair
 
 SOURCE = "ours: the choice of filtered-thompson"
 QUESTION = "Is the filter's automatic choice a good one?"

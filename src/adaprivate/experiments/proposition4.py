@@ -22,7 +22,7 @@ from adaprivate.check import Floats
 from adaprivate.compiled import Streams, entry, streams
 from adaprivate.experiments import Cell, Row
 from adaprivate.experiments._synthetic import PAPER_SEEDS, cell
-from adaprivate.policies.adaprivate.ts import AdaPrivateTSSettings
+from adaprivate.policies.adaprivate.batched import AdaPrivateTSSettings
 from adaprivate.policies.core.dispatch import select, update
 from adaprivate.purposes import Purpose
 from adaprivate.simulation import mean_sem

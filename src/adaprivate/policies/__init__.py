@@ -66,9 +66,11 @@ def settings_class(name: str) -> type[Any]:
 
 
 def describe(name: str) -> tuple[str, str]:
-    """One line about the policy, and the documentation of its file."""
-    line = (inspect.getdoc(settings_class(name)) or "").partition("\n")[0]
-    return line, inspect.getdoc(_registry.module(name)) or ""
+    """One line about the policy, and all that its settings class says, or its file where that has the three fields."""
+    from adaprivate.policies.core.settings import about
+
+    kind = settings_class(name)
+    return (inspect.getdoc(kind) or "").partition("\n")[0], about(kind, _registry.module(name))
 
 
 def examples(name: str) -> list[Any]:

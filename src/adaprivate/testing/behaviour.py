@@ -18,6 +18,7 @@ from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.channels import GAUSSIAN, ChannelPlan
 from adaprivate.mechanisms.plan import BatchPlan, SamplingPlan
+from adaprivate.policies.core.settings import about
 from adaprivate.runtime.opening import load
 from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import run_all, whole_state
@@ -75,13 +76,13 @@ def chooses_with_the_probabilities_it_states(settings: Any, world: Any) -> None:
 
 @checks
 def is_documented(settings: Any, world: Any) -> None:
-    """Its module says in three fields where it comes from, what it promises and how it deviates; its class what it does."""
-    lines = (inspect.getdoc(sys.modules[type(settings).__module__]) or "").split("\n")
-    expect(len(lines[0]) > 20 and lines[0].endswith("."), "its module's docstring does not begin with a sentence")
-    expect(len(lines) > 1 and lines[1] == "", "the first sentence of its module's docstring is not set apart")
+    """Its class, or its module, says in three fields where it comes from, what it promises and how it deviates."""
+    lines = about(type(settings), sys.modules[type(settings).__module__]).split("\n")
+    expect(len(lines[0]) > 20 and lines[0].endswith("."), "its docstring does not begin with a sentence")
+    expect(len(lines) > 1 and lines[1] == "", "the first sentence of its docstring is not set apart")
     found = [line.partition(":") for line in lines if line.partition(":")[0] in FIELDS]
-    expect([key for key, _, _ in found] == list(FIELDS), f"its module's docstring lacks the fields {', '.join(FIELDS)}")
-    expect(all(len(rest.strip()) > 3 for _, _, rest in found), "a field of its module's docstring is empty")
+    expect([key for key, _, _ in found] == list(FIELDS), f"its docstring lacks the fields {', '.join(FIELDS)}")
+    expect(all(len(rest.strip()) > 3 for _, _, rest in found), "a field of its docstring is empty")
     expect(len((inspect.getdoc(type(settings)) or "").split("\n")[0]) > 20, "its settings class does not say what it does")
 
 

@@ -1,26 +1,34 @@
 """Policies on arms that use each reward once: an arm's mean is released anew, with noise, when its samples have doubled.
 
-Between releases an arm's rewards wait in a buffer; only the newest release of an arm counts. Five published algorithms
-differ in the index they put on the released means, in the size of the buffers, and in whether an arm is held until its
-buffer is full.
+Between releases an arm's rewards wait in a buffer; only the newest release of an arm counts. With m the released mean of n
+rewards, c the constant ``bonus`` and e epsilon (rho in AdaC-UCB), the arm with the largest index is played next:
+
+    Anytime-Lazy-UCB   m + sqrt(c log t / n) + c log t / (e n)
+    Lazy-DP-TS         a sample of Beta(q n + 1, (1 - q) n + 1),  q = m + c log t / (e n)
+    AdaP-UCB           m + sqrt(c log t / 2n) + c log t / (e n), held until pulls have doubled
+    AdaP-KLUCB         the largest q with kl(m + c log t / (e n), q) <= c log t / n, held
+    AdaC-UCB           m + sqrt((1 / 2n + 1 / (rho n^2)) c log t), held
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from adaprivate import check
-from adaprivate.check import Floats
+from adaprivate import check, privacy
+from adaprivate.check import Floats, option
 from adaprivate.compiled import Record, Streams, kernel, record
+from adaprivate.mechanisms.plan import SimulationPlan
 from adaprivate.offered import Offered
-from adaprivate.policies.arms.base import arm_of, arm_records, beta, clipped
-from adaprivate.policies.arms.blocks import BlockedSettings, PureBlockedSettings
+from adaprivate.policies.arms.base import BlockedSettings, PureBlockedSettings, arm_of, arm_records, beta, clipped
 from adaprivate.policies.core.dispatch import counts, reads, selects
+from adaprivate.policies.core.tables import gaussian_tables
 
 
 class Rule(IntEnum):
@@ -163,3 +171,119 @@ class PureLazySettings(LazySettings, PureBlockedSettings):
     @property
     def index_numbers(self) -> tuple[float, float]:
         return self.bonus, self.epsilon
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnytimeLazyUCBSettings(PureLazySettings):
+    """The largest mean + sqrt(bonus log t / n) + bonus log t / (epsilon n), means from the newest buffer of 1, 2, 4 ...
+
+    Paper: Hu, Huang & Mehta 2021, Anytime-Lazy-UCB.
+    Guarantee: epsilon | event, replace one reward, by docs/privacy.md "Finite arms".
+    Deviates: reconstructed from Hu & Hegde 2022; the constant 4 (natural logarithm) is the one whose regrets match their
+        plots. With exact noise rewards are rounded to bits at random, and sums get discrete Laplace noise instead of
+        Laplace noise.
+    """
+
+    name: ClassVar[str] = "anytime-lazy-ucb"
+    rule: ClassVar[Rule] = Rule.LAZY_UCB
+    bonus: float = 4.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class LazyDPTSSettings(PureLazySettings):
+    """A beta sample around the released mean raised by bonus log t / (epsilon n), newest buffer of 1, 2, 4 ... only.
+
+    Paper: Hu & Hegde 2022, Lazy-DP-TS.
+    Guarantee: epsilon | event, replace one reward, by docs/privacy.md "Finite arms".
+    Deviates: natural logarithm (the text says base 2, the curves do not); rewards inside (0, 1) are rounded at random.
+        With exact noise sums of these bits get discrete Laplace noise, P(z) ~ e^(-epsilon |z|), in place of Laplace noise.
+    """
+
+    name: ClassVar[str] = "lazy-dp-ts"
+    rule: ClassVar[Rule] = Rule.LAZY_TS
+    bits: ClassVar[bool] = True
+    bonus: float = 3.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaPUCBSettings(PureLazySettings):
+    """The largest mean + sqrt(bonus log t / 2n) + bonus log t / (epsilon n), held until the arm's pulls have doubled.
+
+    Paper: Azize & Basu 2022, AdaP-UCB.
+    Guarantee: epsilon | event, replace one reward, by docs/privacy.md "Finite arms".
+    Deviates: with exact noise rewards are rounded to bits at random, and sums get discrete Laplace noise, not Laplace
+        noise.
+    """
+
+    name: ClassVar[str] = "adap-ucb"
+    rule: ClassVar[Rule] = Rule.ADAP_UCB
+    holds: ClassVar[bool] = True
+    bonus: float = 3.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaPKLUCBSettings(PureLazySettings):
+    """The largest q with kl(mean + bonus log t / (epsilon n), q) <= bonus log t / n, held until pulls have doubled.
+
+    Paper: Azize & Basu 2022, AdaP-KLUCB.
+    Guarantee: epsilon | event, replace one reward, by docs/privacy.md "Finite arms".
+    Deviates: with exact noise rewards are rounded to bits at random, and sums get discrete Laplace noise, not Laplace
+        noise.
+    """
+
+    name: ClassVar[str] = "adap-klucb"
+    rule: ClassVar[Rule] = Rule.ADAP_KLUCB
+    holds: ClassVar[bool] = True
+    bonus: float = 3.1
+
+
+CALIBRATIONS = ("zcdp", "exact")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaCUCBSettings(LazySettings):
+    """The largest mean + sqrt((1 / 2n + 1 / (rho n^2)) bonus log t), held until the arm's pulls have doubled.
+
+    Paper: Azize & Basu, AdaC-UCB (Azize's thesis, Chapter 5).
+    Guarantee: (epsilon, delta), event, replace one reward, by docs/privacy.md "Finite arms".
+    Deviates: nothing; rho comes from (epsilon, delta) by Eq. 2.8 of AdaPrivate-TS, or from the exact Gaussian curve.
+    """
+
+    name: ClassVar[str] = "adac-ucb"
+    rule: ClassVar[Rule] = Rule.ADAC_UCB
+    holds: ClassVar[bool] = True
+    epsilon: float = option(1.0, check.real, above=0)
+    delta: float = option(1e-5, check.probability)
+    bonus: float = option(3.1, check.real, above=0)
+    calibration: str = option("zcdp", check.one_of, options=CALIBRATIONS)
+
+    @cached_property
+    def sigma(self) -> float:
+        """The standard deviation of the noise on a sum."""
+        find = privacy.zcdp_sigma if self.calibration == "zcdp" else privacy.gaussian_sigma
+        return find(self.epsilon, self.delta)
+
+    @property
+    def index_numbers(self) -> tuple[float, float]:
+        return self.bonus, 1 / (2 * self.sigma**2)
+
+    def noise_tables(self, seeds: Sequence[int]) -> Floats:
+        """Gaussian noise for every release that may come."""
+        return gaussian_tables(seeds, (self.rounds.bit_length() + 1, self.dimension), self.sigma)
+
+    @cached_property
+    def plan(self) -> SimulationPlan:
+        """The exact epsilon of the noise; the one asked for beside it."""
+        nominal = self.epsilon if self.calibration == "zcdp" else None
+        paid = privacy.GaussianPrice(1 / self.sigma)
+        return SimulationPlan(paid=paid, reach=privacy.arm_events(), delta=self.delta, nominal_epsilon=nominal)
+
+
+EXAMPLES = (
+    AnytimeLazyUCBSettings(dimension=4, rounds=60),
+    LazyDPTSSettings(dimension=4, rounds=60),
+    AdaPUCBSettings(dimension=4, rounds=60),
+    AdaPKLUCBSettings(dimension=4, rounds=60),
+    AdaCUCBSettings(dimension=4, rounds=60),
+    AdaCUCBSettings(dimension=3, rounds=60, calibration="exact"),
+)

@@ -263,6 +263,42 @@ def solve(root: Floats, vector: Floats, phi: Floats, out: Floats) -> None:
 
 
 @kernel
+def factorise(lower: Floats, least: float, instead: float) -> int:
+    """Replace the lower triangle of a symmetric matrix by L, L L' = the matrix; the diagonal holds the inverse of L's.
+
+    Pivots that are not above ``least`` become ``instead``; returns how many.
+    """
+    replaced = 0
+    for i in range(lower.shape[1]):
+        for j in range(i + 1):
+            entry = lower[i, j]
+            for m in range(j):
+                entry -= lower[i, m] * lower[j, m]
+            if j < i:
+                lower[i, j] = entry * lower[j, j]
+            else:
+                if not entry > least:
+                    entry = instead
+                    replaced += 1
+                lower[i, i] = 1.0 / math.sqrt(entry)
+    return replaced
+
+
+@kernel
+def inverse_root(lower: Floats, root: Floats) -> None:
+    """Upper triangular S with S S' = (L L')^-1, L as :func:`factorise` leaves it."""
+    for j in range(root.shape[0]):
+        for i in range(j):
+            root[j, i] = 0.0
+        root[j, j] = lower[j, j]
+        for i in range(j + 1, root.shape[0]):
+            total = 0.0
+            for m in range(j, i):
+                total += lower[i, m] * root[j, m]
+            root[j, i] = -total * lower[i, i]
+
+
+@kernel
 def forced(state: LinearState, rng: Streams) -> bool:
     """Whether this round explores at random: with probability min(1, d log t / (t gamma)), Sec 6.2."""
     s = state.scalars[0]

@@ -6,11 +6,12 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import ModuleType
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from adaprivate import check
+from adaprivate import check, mechanisms
 from adaprivate.check import Floats
 from adaprivate.mechanisms.plan import Plan
 from adaprivate.privacy import Guarantee
@@ -46,11 +47,23 @@ def exact_guarantee(settings: Any) -> Guarantee:
     return statement
 
 
+def known_strategy(name: str, value: object) -> str:
+    """The name of a way in which releases share noise: those of ``adaprivate list mechanisms`` that are strategies."""
+    return check.one_of(name, value, sorted(mechanisms.strategies()))
+
+
+def about(settings: type, module: ModuleType) -> str:
+    """Where a policy comes from, what it promises and how it deviates: said by its settings class, or by its module."""
+    own = inspect.getdoc(settings) or ""
+    return own if "\nPaper:" in own else inspect.getdoc(module) or ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PolicySettings:
     """How a policy is described: public, frozen, checked when it is made.
 
-    A subclass says how its compiled state starts and, if it is private, what its plan is.
+    A subclass says how its compiled state starts and, if it is private, what its plan is. Its docstring, or that of its
+    module, has a paragraph of three fields: ``Paper:``, ``Guarantee:`` and ``Deviates:``.
     """
 
     name: ClassVar[str]
@@ -72,14 +85,16 @@ class PolicySettings:
         super().__init_subclass__(**options)
         parts = [inspect.cleandoc(cls.__dict__.get("__doc__") or "")]
         for base in cls.__bases__:
-            more = (base.__doc__ or "").partition("\n\n")[2]
-            if base is not PolicySettings and more not in parts[0]:
+            paragraphs = (base.__doc__ or "").split("\n\n")[1:]
+            more = "\n\n".join(part for part in paragraphs if not part.startswith("Paper:"))
+            if base is not PolicySettings and more not in "\n\n".join(parts):
                 parts.append(inspect.cleandoc(more))
         cls.__doc__ = "\n\n".join(parts)
 
     def __post_init__(self) -> None:
         check.whole("dimension", self.dimension, at_least=self.least_dimension)
         check.whole("rounds", self.rounds, at_least=1)
+        check.options(self)
 
     @property
     def missing(self) -> float:

@@ -1,11 +1,4 @@
-"""DP-SE: successive elimination on fresh, noisy means, each epoch twice as sharp as the one before.
-
-Paper: Sajed & Sheffet 2019, Algorithm 2 (DP-SE).
-Guarantee: epsilon | event, replace one reward, by docs/privacy.md "Finite arms".
-Deviates: arms take turns within an epoch, and the last epoch ends with the run; beta is 1 / T. An arm's mean
-    is released at its last pull of the epoch, and used when all are. With exact noise rewards are rounded to bits at
-    random, and their sums get discrete Laplace noise, P(z) ~ e^(-epsilon |z|), in place of Laplace noise.
-"""
+"""DP-SE: successive elimination on fresh, noisy means, each epoch twice as sharp as the one before."""
 
 from __future__ import annotations
 
@@ -18,18 +11,15 @@ import numpy as np
 from adaprivate.check import Floats, Integers
 from adaprivate.compiled import Record, Streams, kernel, record
 from adaprivate.offered import Offered
-from adaprivate.policies.arms.base import arm_of, arm_records
-from adaprivate.policies.arms.blocks import PureBlockedSettings
+from adaprivate.policies.arms.base import PureBlockedSettings, arm_of, arm_records
 from adaprivate.policies.core.dispatch import counts, reads, selects
 
 
 class EliminationState(NamedTuple):
     """The arms that are left, and what was released of them: public."""
 
-    order: Integers
-    """The arms left, in order; what is beyond their number means nothing."""
-    arms: Record
-    """Of each arm: its ``mean`` as last released, its ``pulls`` in this epoch, and whether it is ``left``."""
+    order: Integers  # The arms left, in order; what is beyond their number means nothing.
+    arms: Record  # Of each arm: its ``mean`` as last released, its ``pulls`` in this epoch, and whether it is ``left``.
     scalars: Record
     """``epsilon``; ``beta``, the failure probability; ``left``, arms left; the ``epoch``, its ``quota`` of pulls of each
     (``share``, 1 over it), the rounds of it that are ``done`` and the arms whose mean was ``told``; the ``block`` of the
@@ -98,7 +88,14 @@ def _read(state: EliminationState, released: Floats) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class DPSESettings(PureBlockedSettings):
-    """Pulls all arms left equally often, releases their means once, drops those that are clearly worse."""
+    """Pulls all arms left equally often, releases their means once, drops those that are clearly worse.
+
+    Paper: Sajed & Sheffet 2019, Algorithm 2 (DP-SE).
+    Guarantee: epsilon | event, replace one reward, by docs/privacy.md "Finite arms".
+    Deviates: arms take turns within an epoch, and the last epoch ends with the run; beta is 1 / T. An arm's mean
+        is released at its last pull of the epoch, and used when all are. With exact noise rewards are rounded to bits at
+        random, and their sums get discrete Laplace noise, P(z) ~ e^(-epsilon |z|), in place of Laplace noise.
+    """
 
     name: ClassVar[str] = "dp-se"
 

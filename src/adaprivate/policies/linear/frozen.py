@@ -1,4 +1,4 @@
-"""What linear policies share that freeze what rewards have taught between releases at moments of their own.
+"""What linear policies share that release an estimate, or b, at moments of their own and choose by it until the next.
 
 The design matrix A = ridge I + sum x x' is public and kept up to date every round, as a root S with S S' = A^-1.
 """
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from adaprivate import check, privacy
-from adaprivate.check import Floats
+from adaprivate.check import Floats, option
 from adaprivate.compiled import kernel, routine
 from adaprivate.mechanisms.plan import Plan, SimulationPlan
 from adaprivate.policies.core.linear import widen
@@ -64,19 +64,16 @@ class FrozenReleaseSettings(PolicySettings):
     statistics: ClassVar[str] = "b"
 
     epsilon: float = 1.0
-    delta: float = 1e-5
+    delta: float = option(1e-5, check.probability)
     ridge: float = 1.0
-    alpha: float = 1.0
-    centre: float = 0.0
+    alpha: float = option(1.0, check.real, at_least=0)
+    centre: float = option(0.0, check.real, at_least=0, at_most=1)
     calibration: str = "zcdp"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check.budget(self.epsilon)
-        check.probability("delta", self.delta)
         check.regulariser(self.ridge)
-        check.real("alpha", self.alpha, at_least=0)
-        check.real("centre", self.centre, at_least=0, at_most=1)
         check.one_of("calibration", self.calibration, self.calibrations())
 
     @classmethod

@@ -1,11 +1,4 @@
-"""AdaPrivate-TS-User: AdaPrivate-TS for people, whose contributions to each batch are clipped.
-
-Paper: Riyazat & Ukwatta, AdaPrivate-TS, Sec 6.1: clip to sqrt(k) whoever has k events, noise for that.
-Guarantee: (epsilon, delta), user, replace all rewards of one person, by docs/privacy.md "People".
-Deviates: the noise covers the worst way in which k events fall into batches, a replaced person moving each by twice the
-    clip; the published sqrt(k) / sqrt(2 rho) covers neither and is reachable only as calibration="published-unsound",
-    whose guarantee prints the epsilon it really gives. Of each person k events count, and no more.
-"""
+"""AdaPrivate-TS for people: what each person adds to a batch is clipped, and the noise covers all of it."""
 
 from __future__ import annotations
 
@@ -18,13 +11,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from adaprivate import check, mechanisms, privacy
-from adaprivate.check import Floats, Integers
+from adaprivate.check import Floats, Integers, option
 from adaprivate.compiled import Record, Streams, record
 from adaprivate.mechanisms.plan import BatchPlan, Epoch, SimulationPlan
 from adaprivate.mechanisms.units.user import UserUnit
 from adaprivate.people.shares import MOST_VISITS
 from adaprivate.people.visits import Visits, counts_visit, visits_of
-from adaprivate.policies.adaprivate.ts import AdaPrivateTSSettings
+from adaprivate.policies.adaprivate.batched import AdaPrivateTSSettings
 from adaprivate.policies.core.books import release
 from adaprivate.policies.core.clipping import Contributors, close_batch, contributors, enter, fixed_batches
 from adaprivate.policies.core.dispatch import Split, collects, visits
@@ -36,16 +29,12 @@ class ClippedRunningSum(NamedTuple):
 
     people: Contributors
     counted: Visits
-    sums: Floats
-    """The sum of all batches so far (1, d): private."""
+    sums: Floats  # The sum of all batches so far (1, d): private.
     noise: Floats
     ends: Integers
-    encoder: Floats
-    """Empty: running sums are released."""
-    released: Floats
-    """The last release: public."""
-    scalars: Record
-    """The centre, the clip, who comes, rounds and batches so far."""
+    encoder: Floats  # Empty: running sums are released.
+    released: Floats  # The last release: public.
+    scalars: Record  # The centre, the clip, who comes, rounds and batches so far.
 
 
 @visits.of(ClippedRunningSum)
@@ -76,12 +65,17 @@ def _collect(book: ClippedRunningSum, features: Floats, reward: float, rng: Stre
 class AdaPrivateTSUserSettings(AdaPrivateTSSettings):
     """Thompson sampling, b a sum over people of what each adds to a batch, clipped to sqrt(``counted_visits``).
 
-    Only the first ``counted_visits`` visits of each person ever count.
+    Paper: Riyazat & Ukwatta, AdaPrivate-TS, Sec 6.1: clip to sqrt(k) whoever has k events, noise for that.
+    Guarantee: (epsilon, delta), user, replace all rewards of one person, by docs/privacy.md "People".
+    Deviates: the noise covers the worst way in which k events fall into batches, a replaced person moving each by twice the
+        clip; the published sqrt(k) / sqrt(2 rho) covers neither and is reachable only as calibration="published-unsound",
+        whose guarantee prints the epsilon it really gives. Only the first ``counted_visits`` visits (k events)
+         of each person ever count.
     """
 
     name: ClassVar[str] = "adaprivate-ts-user"
     calibration: str = "exact"
-    counted_visits: int = 10
+    counted_visits: int = option(10, check.whole, at_least=1, at_most=MOST_VISITS)
 
     @classmethod
     def calibrations(cls) -> tuple[str, ...]:
@@ -89,7 +83,6 @@ class AdaPrivateTSUserSettings(AdaPrivateTSSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check.whole("counted_visits", self.counted_visits, at_least=1, at_most=MOST_VISITS)
         check.expect(self.noise == "independent", "noise", self.noise, "== independent for people")
         check.expect(self.statistics == "b", "statistics", self.statistics, "== b for people")
 

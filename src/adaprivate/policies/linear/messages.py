@@ -1,11 +1,7 @@
 """LDP-LinUCB: every person adds noise to their own message, so that not even the server learns their context or reward.
 
-Paper: Zheng et al. 2020, locally differentially private contextual linear bandits.
-Guarantee: (epsilon, delta), local, replace a message's context and reward, by docs/privacy.md "Local messages".
-Deviates: near-exact, from the authors' code and a derivation of its constants: sigma = 4 sqrt(2 log(2.5 / delta)) / epsilon
-    (the code drops the 2 under the root and has 1.25), the bonus uses |x| in the norm of V^-1, not its square.
-    Eigenvalues of the shifted matrix below the shift, improbable by the paper's bound, are raised to it.
-    With exact noise contexts and rewards are truncated to 2^-20 before they are multiplied.
+A message is (x x', reward x) plus Gaussian noise. The server adds messages up, shifts the noisy matrix so that it is
+positive definite, and chooses by LinUCB's rule with a width that covers the noise.
 """
 
 from __future__ import annotations
@@ -19,32 +15,26 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from adaprivate import check, privacy
-from adaprivate.check import Floats
+from adaprivate.check import Floats, option
 from adaprivate.compiled import Record, Streams, kernel, record, routine
 from adaprivate.mechanisms.messages import MessagePlan
 from adaprivate.offered import Offered
 from adaprivate.policies.core.dispatch import Split, collects, counts, reads, selects
-from adaprivate.policies.core.linear import most_hopeful, solve
+from adaprivate.policies.core.linear import factorise, inverse_root, most_hopeful, solve
 from adaprivate.policies.core.propensities import certain, propensities_of
 from adaprivate.policies.core.tables import gaussian_tables
-from adaprivate.policies.rivals.frozen_release import FrozenReleaseSettings
+from adaprivate.policies.linear.frozen import FrozenReleaseSettings
 
 
 class LocalState(NamedTuple):
     """Adds up noisy messages: what the server sees."""
 
-    root: Floats
-    """S, with S S' the inverse of the shifted noisy matrix."""
-    gram: Floats
-    """The sum of x x' in the messages, noise and all."""
-    statistic: Floats
-    """The sum of reward x in the messages, noise and all."""
-    parameter: Floats
-    """The estimate."""
-    rotated: Floats
-    """Scratch."""
-    factor: Floats
-    """Room for a Cholesky factor."""
+    root: Floats  # S, with S S' the inverse of the shifted noisy matrix.
+    gram: Floats  # The sum of x x' in the messages, noise and all.
+    statistic: Floats  # The sum of reward x in the messages, noise and all.
+    parameter: Floats  # The estimate.
+    rotated: Floats  # Scratch.
+    factor: Floats  # Room for a Cholesky factor.
     scalars: Record
     """``width`` of the bonus; ``alpha``, the factor on the paper's; ``sigma``, the noise's standard deviation; ``spread``:
     the matrix is shifted by sigma sqrt(messages) times it; ``log_rounds``; ``round``, messages received."""
@@ -53,12 +43,9 @@ class LocalState(NamedTuple):
 class SimulatedMessages(NamedTuple):
     """Makes people's messages in simulation: protects nobody."""
 
-    noise: Floats
-    """The noise of each message (rounds, d + d (d + 1) / 2)."""
-    released: Floats
-    """The last message."""
-    scalars: Record
-    """The public ``centre``; ``round``, rounds seen."""
+    noise: Floats  # The noise of each message (rounds, d + d (d + 1) / 2).
+    released: Floats  # The last message.
+    scalars: Record  # The public ``centre``; ``round``, rounds seen.
 
 
 @selects.of(LocalState, offers=True)
@@ -70,29 +57,16 @@ propensities_of(LocalState)(certain)
 
 
 @kernel
-def inverse_root(matrix: Floats, shift: float, lower: Floats, out: Floats) -> bool:
-    """Upper triangular S with S S' = (matrix + shift I)^-1, by Cholesky; False if that is not positive definite."""
-    d = matrix.shape[0]
-    for i in range(d):
+def shifted_root(state: LocalState, shift: float) -> bool:
+    """Make the root that of (gram + shift I)^-1; False if that is not positive definite."""
+    factor = state.factor
+    for i in range(factor.shape[0]):
         for j in range(i + 1):
-            entry = matrix[i, j] + (shift if i == j else 0.0)
-            for m in range(j):
-                entry -= lower[i, m] * lower[j, m]
-            if i > j:
-                lower[i, j] = entry / lower[j, j]
-            elif entry > 0.0:
-                lower[i, i] = math.sqrt(entry)
-            else:
-                return False
-    for i in range(d):  # S = the transposed inverse of the factor
-        for j in range(i + 1):
-            entry = 1.0 if i == j else 0.0
-            for m in range(j, i):
-                entry -= lower[i, m] * out[j, m]
-            out[j, i] = entry / lower[i, i]
-            if i > j:
-                out[i, j] = 0.0
-    return True
+            factor[i, j] = state.gram[i, j]
+        factor[i, i] += shift
+    positive = factorise(factor, 0.0, 1.0) == 0
+    inverse_root(factor, state.root)
+    return positive
 
 
 @routine
@@ -142,8 +116,8 @@ def _read(state: LocalState, released: Floats) -> None:
     s.round += 1
     n = float(s.round)
     shift = s.sigma * math.sqrt(n) * s.spread
-    covered = inverse_root(gram, shift, state.factor, state.root)  # no eigenvalue below -shift
-    if not covered or not inverse_root(gram, 2.0 * shift, state.factor, state.root):
+    covered = shifted_root(state, shift)  # no eigenvalue below -shift
+    if not covered or not shifted_root(state, 2.0 * shift):
         raised_root(gram, shift, state.root)
     solve(state.root, state.statistic, state.rotated, state.parameter)
     theory = 2.0 * s.sigma * math.sqrt(d * s.log_rounds)
@@ -155,6 +129,13 @@ def _read(state: LocalState, released: Floats) -> None:
 class LDPLinUCBSettings(FrozenReleaseSettings):
     """LinUCB on noisy messages (x x', reward x), its matrix shifted by what the noise may take off.
 
+    Paper: Zheng et al. 2020, locally differentially private contextual linear bandits.
+    Guarantee: (epsilon, delta), local, replace a message's context and reward, by docs/privacy.md "Local messages".
+    Deviates: near-exact, from the authors' code and a derivation of its constants: sigma = 4 sqrt(2 log(2.5 / delta)) /
+        epsilon (the code drops the 2 under the root and has 1.25), the bonus uses |x| in the norm of V^-1, not its
+        square. Eigenvalues of the shifted matrix below the shift, improbable by the paper's bound, are raised to it. With
+        exact noise contexts and rewards are truncated to 2^-20 before they are multiplied.
+
     calibration: "published", or "exact", the least noise for the message as a whole. alpha: factor on the paper's width.
     confidence: the paper's failure probability. In simulation the noise of all messages is drawn beforehand:
     rounds x d (d + 3) / 2 numbers.
@@ -163,11 +144,10 @@ class LDPLinUCBSettings(FrozenReleaseSettings):
     name: ClassVar[str] = "ldp-linucb"
     statistics: ClassVar[str] = "message"
     calibration: str = "published"
-    confidence: float = 0.01
+    confidence: float = option(0.01, check.probability)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check.probability("confidence", self.confidence)
         check.expect(self.ridge == 1, "ridge", self.ridge, "== 1: the noise decides the shift")
 
     @classmethod
@@ -204,7 +184,6 @@ class LDPLinUCBSettings(FrozenReleaseSettings):
         return np.append(state.learner.gram[np.tril_indices(self.dimension)], state.learner.statistic)
 
     def start(self, noise: Floats) -> Split:
-        """The state before the first round."""
         return Split(
             self.learner(),
             SimulatedMessages(noise, np.zeros(self.plan.size), record(centre=float(self.centre), round=0)),

@@ -1,4 +1,8 @@
-"""What the rarely switching policies share: a release whenever the public design matrix has grown enough."""
+"""Rarely switching LinUCB: b is released with noise whenever the public det A has grown by a factor of 1 + growth.
+
+Until the next release it chooses the largest x' A_k^-1 b_k + width sqrt(x' A_k^-1 x), A_k and b_k as last released.
+RarelySwitching and AdaC-OFUL differ in the width.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from adaprivate import check, mechanisms
-from adaprivate.check import Floats
+from adaprivate.check import Floats, option
 from adaprivate.compiled import Record, Streams, record
 from adaprivate.mechanisms import PrefixSum
 from adaprivate.offered import Offered
 from adaprivate.policies.core.dispatch import selects, updates
 from adaprivate.policies.core.linear import most_hopeful, solve
 from adaprivate.policies.core.propensities import certain, propensities_of
+from adaprivate.policies.core.settings import known_strategy
 from adaprivate.policies.core.tables import released_tables, source_of
-from adaprivate.policies.rivals.frozen_release import FrozenReleaseSettings, observe, smallest_eigenvalue
+from adaprivate.policies.linear.frozen import FrozenReleaseSettings, observe, smallest_eigenvalue
 from adaprivate.privacy import GaussianPrice, Price
 
 
@@ -33,22 +38,14 @@ class Bonus(NamedTuple):
 class SwitchingState(NamedTuple):
     """Releases b when det A has grown by a factor; chooses by the bound of that moment."""
 
-    root: Floats
-    """S, with S S' = A^-1, A = ridge I + sum x x' up to now."""
-    frozen: Floats
-    """S at the last release."""
-    total: Floats
-    """The true b: private."""
-    statistic: Floats
-    """b as last released."""
-    parameter: Floats
-    """The estimate from the last release."""
-    rotated: Floats
-    """Scratch."""
-    noise: Floats
-    """The simulated noise of each release (releases, d)."""
-    scales: Floats
-    """The public standard deviation of each release's noise."""
+    root: Floats  # S, with S S' = A^-1, A = ridge I + sum x x' up to now.
+    frozen: Floats  # S at the last release.
+    total: Floats  # The true b: private.
+    statistic: Floats  # b as last released.
+    parameter: Floats  # The estimate from the last release.
+    rotated: Floats  # Scratch.
+    noise: Floats  # The simulated noise of each release (releases, d).
+    scales: Floats  # The public standard deviation of each release's noise.
     scalars: Record
     """``width`` of the bonus, and its parts by the names of :class:`Bonus`; ``centre``; ``log_det`` of A / ridge now, and
     ``released_log_det`` at the last release; ``trigger``, how much growth makes the next; ``releases`` made."""
@@ -89,14 +86,12 @@ class SwitchingSettings(FrozenReleaseSettings):
     noise: how the releases share noise, any strategy of ``adaprivate list mechanisms``.
     """
 
-    growth: float = 1.0
-    noise: str = "independent"
+    growth: float = option(1.0, check.real, at_least=0, at_most=1e6)
+    noise: str = option("independent", known_strategy)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check.real("growth", self.growth, at_least=0, at_most=1e6)
         check.expect(self.growth == 0 or self.growth >= 1e-6, "growth", self.growth, "== 0 or >= 1e-06")
-        check.one_of("noise", self.noise, sorted(mechanisms.strategies()))
 
     @cached_property
     def releases(self) -> int:
@@ -122,7 +117,6 @@ class SwitchingSettings(FrozenReleaseSettings):
         return Bonus(float(self.alpha))
 
     def start(self, noise: Floats) -> SwitchingState:
-        """The state before the first round."""
         strategy = mechanisms.strategy(self.noise, self.releases)
         bonus = self.bonus
         return self.blank(
@@ -144,3 +138,58 @@ class SwitchingSettings(FrozenReleaseSettings):
 
     def price(self) -> Price:
         return GaussianPrice(1 / self.noise_multiplier, exact=mechanisms.strategy(self.noise, self.releases).attained(1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RarelySwitchingSettings(SwitchingSettings):
+    """LinUCB frozen between releases, which come when det A has grown by a factor of 1 + ``growth``.
+
+    Paper: Abbasi-Yadkori, Pal & Szepesvari 2011 (rarely switching OFUL), made private as the AdaPrivate-TS paper names it.
+    Guarantee: (epsilon, delta), event, replace one reward, by docs/privacy.md "Releases that choose their moment".
+    Deviates: reconstructed. No paper defines it beside AdaC-OFUL, which is the private rarely switching OFUL; here it is
+        that algorithm without the part of the width that pays for noise, and a frozen ellipsoid instead of a frozen
+        optimistic parameter, since candidates change from round to round.
+    """
+
+    name: ClassVar[str] = "rarely-switching"
+
+
+BONUSES = ("theory", "practical")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaCOFULSettings(SwitchingSettings):
+    """Rarely switching OFUL on noisy sums, width enlarged for the noise: bonus_rule "theory" (the paper's) or "practical".
+
+    Paper: Azize & Basu, concentrated DP in bandits (Azize's thesis, ch. 5), AdaC-OFUL; the private rarely switching OFUL.
+    Guarantee: (epsilon, delta), event, replace one reward, by docs/privacy.md "Releases that choose their moment".
+    Deviates: the algorithm is exact; rewards in [0, 1] need noise for a range of 1, not 2, and the least eigenvalue of
+        the design matrix is computed where the paper bounds it from below. bonus_rule="practical" replaces the
+        theoretical width by alpha + kappa sigma_l sqrt(d / least eigenvalue), the form that other papers tune.
+
+    confidence: the paper's failure probability. parameter_norm: the public bound on |theta|.
+    """
+
+    name: ClassVar[str] = "adac-oful"
+    ridge: float = 0.1
+    bonus_rule: str = option("theory", check.one_of, options=BONUSES)
+    kappa: float = option(0.3, check.real, at_least=0)
+    confidence: float = option(1e-3, check.probability)
+    parameter_norm: float = option(1.0, check.real, at_least=0)
+
+    @property
+    def bonus(self) -> Bonus:
+        d = self.dimension
+        if self.bonus_rule == "practical":
+            return Bonus(float(self.alpha), inflation=self.kappa * math.sqrt(d))
+        rare = math.log(self.rounds / self.confidence)
+        longest = math.sqrt(d + 2 * math.sqrt(d * rare) + 2 * rare)  # |N(0, I)| with probability 1 - confidence / T
+        return Bonus(math.sqrt(self.ridge) * self.parameter_norm, 2 * math.log(1 / self.confidence), 1.0, longest)
+
+
+EXAMPLES = (
+    RarelySwitchingSettings(dimension=4, rounds=60),
+    RarelySwitchingSettings(dimension=3, rounds=50, growth=0.5, noise="tree", calibration="exact"),
+    AdaCOFULSettings(dimension=4, rounds=60),
+    AdaCOFULSettings(dimension=3, rounds=50, growth=3.0, bonus_rule="practical", noise="sqrt", centre=0.5),
+)

@@ -1,12 +1,4 @@
-"""CoreSet-Elimination: phases that explore the arms still in play, then drop those that a noisy estimate rules out.
-
-Paper: a central-model baseline of Riyazat & Ukwatta, AdaPrivate-TS, Sec 4.8, Table 6, after Hanna et al., Li et al. (2022).
-Guarantee: (epsilon, delta), event, replace one reward, by docs/privacy.md "One event, one batch".
-Deviates: reconstructed for candidates that change from round to round: an arm is a feature vector, known once it was
-    offered; the core set is chosen greedily (the least explored arm on offer). calibration="split-zcdp" (default) gives
-    every phase rho / K, as described; a reward enters one phase, so that is more noise than needed, and the guarantee
-    prints the smaller epsilon that holds. "zcdp" gives rho to every phase.
-"""
+"""CoreSet-Elimination: phases that explore the arms still in play, then drop those that a noisy estimate rules out."""
 
 from __future__ import annotations
 
@@ -19,36 +11,27 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from adaprivate import check, privacy
-from adaprivate.check import Array, Floats, Integers
+from adaprivate.check import Array, Floats, Integers, option
 from adaprivate.compiled import Record, Streams, kernel, record
 from adaprivate.offered import Offered, how_many, row
 from adaprivate.policies.core.dispatch import selects, updates
 from adaprivate.policies.core.linear import dot, highest, rotate, solve
 from adaprivate.policies.core.tables import gaussian_tables
-from adaprivate.policies.rivals.frozen_release import FrozenReleaseSettings, event_conditions, observe
+from adaprivate.policies.linear.frozen import FrozenReleaseSettings, event_conditions, observe
 
 
 class CoreSetState(NamedTuple):
     """The arms met so far, which of them are in play, and the sums of this phase."""
 
-    root: Floats
-    """S, with S S' = V^-1, V = ridge I + sum x x' of this phase."""
-    total: Floats
-    """The true sum of reward x in this phase: private."""
-    statistic: Floats
-    """The last phase's sum as released."""
-    parameter: Floats
-    """The estimate from the last phase."""
-    rotated: Floats
-    """Scratch."""
-    arms: Floats
-    """Their features (catalogue, d), in the order of their first offer."""
-    in_play: Array
-    """Whether each arm is still in play."""
-    noise: Floats
-    """The simulated noise of each phase (phases, d)."""
-    ends: Integers
-    """The round after which each phase ends."""
+    root: Floats  # S, with S S' = V^-1, V = ridge I + sum x x' of this phase.
+    total: Floats  # The true sum of reward x in this phase: private.
+    statistic: Floats  # The last phase's sum as released.
+    parameter: Floats  # The estimate from the last phase.
+    rotated: Floats  # Scratch.
+    arms: Floats  # Their features (catalogue, d), in the order of their first offer.
+    in_play: Array  # Whether each arm is still in play.
+    noise: Floats  # The simulated noise of each phase (phases, d).
+    ends: Integers  # The round after which each phase ends.
     scalars: Record
     """``alpha``, ``kappa``, ``sigma`` (the standard deviation of the noise), ``centre``, ``ridge``; ``round``, rounds seen;
     ``phase``, phases ended; ``known``, arms known."""
@@ -138,21 +121,23 @@ def _update(state: CoreSetState, features: Floats, reward: float, rng: Streams) 
 class CoreSetEliminationSettings(FrozenReleaseSettings):
     """Phases of doubling length: explore the arms in play, estimate with noise, drop arms whose bound is too low.
 
+    Paper: a central-model baseline of Riyazat & Ukwatta, AdaPrivate-TS, Sec 4.8, Table 6, after Hanna et al., Li et al.
+        (2022).
+    Guarantee: (epsilon, delta), event, replace one reward, by docs/privacy.md "One event, one batch".
+    Deviates: reconstructed for candidates that change from round to round: an arm is a feature vector, known once it was
+        offered; the core set is chosen greedily (the least explored arm on offer). calibration="split-zcdp" (default) gives
+        every phase rho / K, as described; a reward enters one phase, so that is more noise than needed, and the guarantee
+        prints the smaller epsilon that holds. "zcdp" gives rho to every phase.
+
     alpha, kappa: widths for the rewards' noise and for the privacy noise. first_phase: rounds of the first phase.
     catalogue: how many different arms are remembered; those met later are never dropped.
     """
 
     name: ClassVar[str] = "coreset-elimination"
     calibration: str = "split-zcdp"
-    kappa: float = 1.0
-    first_phase: int = 256
-    catalogue: int = 1000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check.real("kappa", self.kappa, at_least=0)
-        check.whole("first_phase", self.first_phase, at_least=1)
-        check.whole("catalogue", self.catalogue, at_least=1)
+    kappa: float = option(1.0, check.real, at_least=0)
+    first_phase: int = option(256, check.whole, at_least=1)
+    catalogue: int = option(1000, check.whole, at_least=1)
 
     @classmethod
     def calibrations(cls) -> tuple[str, ...]:
@@ -176,7 +161,6 @@ class CoreSetEliminationSettings(FrozenReleaseSettings):
         return gaussian_tables(seeds, (len(self.ends), self.dimension), self.noise_multiplier)
 
     def start(self, noise: Floats) -> CoreSetState:
-        """The state before the first round."""
         return self.blank(
             CoreSetState,
             root=self.first_root(),
@@ -187,9 +171,9 @@ class CoreSetEliminationSettings(FrozenReleaseSettings):
             scalars=record(
                 alpha=float(self.alpha),
                 kappa=float(self.kappa),
-                sigma=self.noise_multiplier,
                 centre=float(self.centre),
                 ridge=float(self.ridge),
+                sigma=self.noise_multiplier,
                 round=0,
                 phase=0,
                 known=0,

@@ -1,4 +1,9 @@
-"""What the policies of Shariff & Sheffet share: settings, bounds on their noise, calibration, guarantee."""
+"""Linear UCB with changing perturbations by Shariff & Sheffet: settings, bounds on the noise, calibration and guarantee.
+
+Every round releases V = G + H and u + h, G = sum x x' and u = sum (2 reward - 1) x; the largest x' V^-1 (u + h) + beta
+sqrt(x' V^-1 x) is chosen, beta by Prop. 4. The policies differ in H and h: Gaussian noise, Wishart noise, or none
+(OFUL).
+"""
 
 from __future__ import annotations
 
@@ -11,14 +16,15 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from adaprivate import check, privacy
-from adaprivate.check import Floats, Integers
+from adaprivate import check, mechanisms, privacy
+from adaprivate.check import Floats, Integers, option
 from adaprivate.compiled import record
+from adaprivate.mechanisms import PrefixSum
+from adaprivate.mechanisms.noise import Noise, Simulated
 from adaprivate.mechanisms.plan import SimulationPlan
-from adaprivate.policies.core.settings import PolicySettings
-from adaprivate.policies.core.tables import stream_of, stream_tables
-from adaprivate.policies.joint.perturbed import JointState, Law, begin
-from adaprivate.policies.joint.trees import entries
+from adaprivate.policies.core.settings import PolicySettings, known_strategy
+from adaprivate.policies.core.tables import released_tables, source_of, stream_of, stream_tables
+from adaprivate.policies.joint.perturbed import JointState, Law, begin, entries
 from adaprivate.privacy import Participation, Price
 from adaprivate.privacy.price import LOSS_GRID
 from adaprivate.privacy.wishart import least_degrees
@@ -51,16 +57,14 @@ class ConfidenceSettings(PolicySettings):
     law: ClassVar[Law] = Law.NONE
 
     failure_probability: float | None = None
-    subgaussian: float = 1.0
-    parameter_bound: float = 1.0
+    subgaussian: float = option(1.0, check.real, at_least=0)
+    parameter_bound: float = option(1.0, check.real, at_least=0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check.whole("rounds", self.rounds, at_most=2**52)
         if self.failure_probability is not None:
             check.probability("failure_probability", self.failure_probability)
-        check.real("subgaussian", self.subgaussian, at_least=0)
-        check.real("parameter_bound", self.parameter_bound, at_least=0)
 
     @property
     def alpha(self) -> float:
@@ -114,9 +118,8 @@ class ConfidenceSettings(PolicySettings):
         return state.statistic
 
     def transcript(self, state: JointState) -> Floats:
-        """V, of which W is a root of the inverse, and u + h."""
-        whitener = np.tril(state.whitener)
-        matrix = np.linalg.inv(whitener.T @ whitener)
+        """V, of which S is a root of the inverse, and u + h."""
+        matrix = np.linalg.inv(state.root @ state.root.T)
         return np.append(matrix[np.tril_indices(self.dimension)], state.statistic)
 
     def start(self, noise: Floats) -> JointState:
@@ -126,7 +129,7 @@ class ConfidenceSettings(PolicySettings):
         levels = 0 if batched else self.summands
         state = self.blank(
             JointState,
-            whitener=np.zeros((d, d)),
+            root=np.zeros((d, d)),
             gram=np.zeros((d, d)),
             above=np.zeros((levels + 1, width)),
             resting=np.zeros((levels if self.law == Law.WISHART else 0, width)),
@@ -167,15 +170,13 @@ class JointSettings(ConfidenceSettings):
     """
 
     epsilon: float = 1.0
-    delta: float = 1e-5
-    calibration: str = "published"
+    delta: float = option(1e-5, check.probability)
+    calibration: str = option("published", check.one_of, options=CALIBRATIONS)
     rho_min: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check.budget(self.epsilon)
-        check.probability("delta", self.delta)
-        check.one_of("calibration", self.calibration, CALIBRATIONS)
         if self.rho_min is not None:
             check.real("rho_min", self.rho_min, above=0)
 
@@ -260,3 +261,160 @@ class WishartSettings(JointSettings):
     def _projection(self) -> float:
         """A bound on the norm of d standard normal numbers."""
         return math.sqrt(self.dimension) + math.sqrt(2 * self.union(4 if self.tight else 2))
+
+
+RELEASES = ("tree", "batched")
+
+
+@dataclass(frozen=True, kw_only=True)
+class JdpLinUCBGaussianSettings(JointSettings):
+    """Linear UCB on a Gram matrix and b with symmetric Gaussian noise, H shifted by 2 Upsilon.
+
+    Paper: Shariff & Sheffet 2018, Algorithm 1 with Section 4.2 (Prop. 4, 11).
+    Guarantee: (epsilon, delta) | joint, replace one round's context and reward, by docs/privacy.md "Jointly private UCB".
+    Deviates: a pivot of V that noise made negative is raised to rho_min; "tight" and batched releases go beyond the paper.
+
+    release: "tree", every round; or "batched", every ``batch_size`` rounds with noise shared as ``noise`` says.
+    """
+
+    name: ClassVar[str] = "jdp-linucb-gaussian"
+    law: ClassVar[Law] = Law.GAUSSIAN
+    release: str = option("tree", check.one_of, options=RELEASES)
+    batch_size: int = option(300, check.whole, at_least=1)
+    noise: str = option("sqrt", known_strategy)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batched:
+            check.expect(self.batch_size <= self.rounds, "batch_size", self.batch_size, f"<= rounds={self.rounds}")
+
+    @property
+    def batched(self) -> bool:
+        """Whether releases come in batches."""
+        return self.release == "batched"
+
+    @property
+    def first_release(self) -> int:
+        return self.batch_size if self.batched else 1
+
+    @property
+    def batch_ends(self) -> Integers:
+        last = self.rounds if self.batched else 0
+        return np.arange(self.batch_size, last + 1, self.batch_size, dtype=np.int64)
+
+    @cached_property
+    def noise_multiplier(self) -> float:
+        """The standard deviation of the noise relative to what one row can move."""
+        if self.tight:
+            return privacy.gaussian_sigma(self.epsilon, self.delta)
+        return 4 * math.log(4 / self.delta) / self.epsilon
+
+    @property
+    def scale(self) -> float:
+        """sigma_noise: the standard deviation of a node's noise in an entry of b, or off the diagonal."""
+        return ROW_SQUARE * math.sqrt(self.nodes) * self.noise_multiplier
+
+    def mechanism(self, noise: Noise, replicas: int = 1) -> PrefixSum:
+        """The batched release of the lower triangle of G, then u (of several replicas side by side, for simulation)."""
+        rows, columns = np.tril_indices(self.dimension)
+        scales = np.concatenate([np.where(rows == columns, 1.0, math.sqrt(0.5)), np.full(self.dimension, math.sqrt(0.5))])
+        return PrefixSum(
+            mechanisms.strategy(self.noise, self.rounds // self.batch_size),
+            dimension=len(scales) * replicas,
+            noise_multiplier=self.noise_multiplier,
+            noise=noise,
+            participation=ROWS,
+            scales=np.tile(scales, replicas),
+        )
+
+    def noise_tables(self, seeds: Sequence[int]) -> Floats:
+        if not self.batched:
+            return super().noise_tables(seeds)
+        return released_tables(self.mechanism(source_of(seeds, Purpose.TREE_NOISE), len(seeds)), len(seeds))
+
+    @cached_property
+    def largest_std(self) -> float:
+        """The largest standard deviation of a release's noise in an entry of b, or off the diagonal."""
+        if not self.batched:
+            return math.sqrt(self.nodes) * self.scale
+        return float(self.mechanism(Simulated(0)).prefix_std().max()) * math.sqrt(0.5)
+
+    def bounds(self) -> Bounds:
+        """Prop. 11; "tight": the operator norm of symmetric Gaussian noise exceeds 2 sqrt(d) + s with odds 2 e^(-s^2/4)."""
+        root = math.sqrt(self.dimension)
+        if self.tight:
+            norm = self.largest_std * (2 * root + 2 * math.sqrt(self.union(8)))
+        else:
+            norm = self.largest_std * math.sqrt(2) * (4 * root + 2 * self.union(2))  # Upsilon
+        least = norm if self.rho_min is None else self.rho_min
+        length = self.largest_std * (root + math.sqrt(2 * self.union(4 if self.tight else 2)))
+        return Bounds(least, 2 * norm + least, length / math.sqrt(least), norm + least)
+
+    def price(self) -> Price:
+        if self.batched:
+            exact = mechanisms.strategy(self.noise, self.rounds // self.batch_size).attained(1)
+            return privacy.GaussianPrice(1 / self.noise_multiplier, exact=exact)
+        return privacy.GaussianPrice(math.sqrt(self.levels / self.nodes) / self.noise_multiplier)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JdpLinUCBWishartSettings(WishartSettings):
+    """Linear UCB on a Gram matrix and b with Wishart noise, H shifted by Eq. 4.
+
+    Paper: Shariff & Sheffet 2018, Algorithm 1 with Section 4.1 (Prop. 4, 9, Eq. 4).
+    Guarantee: (epsilon, delta) | joint, replace one round's context and reward, by docs/privacy.md "Jointly private UCB".
+    Deviates: every release adds up m nodes' noise, as Prop. 9 needs; a pivot made negative is raised to rho_min.
+    """
+
+    name: ClassVar[str] = "jdp-linucb-wishart"
+
+    def bounds(self) -> Bounds:
+        return self.shifted()
+
+
+@dataclass(frozen=True, kw_only=True)
+class JdpLinUCBWishartUnshiftedSettings(WishartSettings):
+    """Linear UCB on a Gram matrix and b with Wishart noise, not shifted.
+
+    Paper: Shariff & Sheffet 2018, Algorithm 1 with Section 4.1 (Prop. 4, 9), the WishartUnshifted variant of Section D.
+    Guarantee: (epsilon, delta) | joint, replace one round's context and reward, by docs/privacy.md "Jointly private UCB".
+    Deviates: every release adds up m nodes' noise, as Prop. 9 needs; "tight" goes beyond the paper.
+    """
+
+    name: ClassVar[str] = "jdp-linucb-wishart-unshifted"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check.expect(self.rho_min is None, "rho_min", self.rho_min, "to be None: nothing is shifted")
+        check.expect(
+            self.unshifted().rho_min > 0, "epsilon", self.epsilon, "to need more noise: Prop. 9 bounds none so small"
+        )
+
+    def bounds(self) -> Bounds:
+        return self.unshifted()
+
+
+@dataclass(frozen=True, kw_only=True)
+class OFULSettings(ConfidenceSettings):
+    """The candidate with the largest x' V^-1 u + beta sqrt(x' V^-1 x), beta from the determinant of V; not private.
+
+    Paper: Abbasi-Yadkori, Pal & Szepesvari 2011, Theorem 2; as NonPrivate in Shariff & Sheffet 2018, Section D.
+    Guarantee: none.
+    Deviates: nothing.
+    """
+
+    name: ClassVar[str] = "oful"
+    private: ClassVar[bool] = False
+    ridge: float = option(1.0, check.real, above=0)
+
+    def bounds(self) -> Bounds:
+        return Bounds(self.ridge, self.ridge, 0.0, self.ridge)
+
+
+EXAMPLES = (
+    JdpLinUCBGaussianSettings(dimension=4, rounds=60),
+    JdpLinUCBGaussianSettings(dimension=3, rounds=50, calibration="tight", release="batched", batch_size=7),
+    JdpLinUCBWishartSettings(dimension=3, rounds=50, calibration="tight"),
+    JdpLinUCBWishartUnshiftedSettings(dimension=3, rounds=50),
+    OFULSettings(dimension=4, rounds=60),
+)

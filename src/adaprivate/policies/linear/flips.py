@@ -1,6 +1,7 @@
-"""What the policies on flipped rewards share: the usual learner, fed what randomised response tells of every reward.
+"""LinUCB and LinTS on flipped rewards: randomised response tells one bit of every reward, and the usual learner reads it.
 
-In simulation the flips come from a stream of their own in the book.
+The bit is 1 with probability reward, and told truly with probability k = e^epsilon / (1 + e^epsilon). The learner reads
+(told - (1 - k)) / (2k - 1), whose mean is the reward. In simulation the flips come from a stream of their own in the book.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from adaprivate import check
-from adaprivate.check import Floats, Integers
+from adaprivate.check import Floats, Integers, option
 from adaprivate.compiled import Record, Streams, record, uniform
 from adaprivate.mechanisms.laws.randomised_response import RandomisedResponse, split
 from adaprivate.mechanisms.plan import RewardPlan
@@ -25,19 +26,16 @@ from adaprivate.people.visits import Visits, counts_visit, visits_of
 from adaprivate.policies.core.dispatch import Split, collect, collects, counted, read, select, selects, updates, visits
 from adaprivate.policies.core.propensities import Propensities, choice_probabilities, propensities_of
 from adaprivate.policies.core.tables import stream_of, stream_tables
-from adaprivate.policies.rivals.online import OnlineSettings
+from adaprivate.policies.linear.baselines import LinTSSettings, LinUCBSettings, OnlineSettings
 from adaprivate.purposes import Purpose
 
 
 class FlippedRewards(NamedTuple):
     """Tells a flipped bit of every reward, and keeps no reward."""
 
-    released: Floats
-    """What was told last, less the centre."""
-    words: Streams
-    """The stream of rounding and flips."""
-    scalars: Record
-    """The probability that a bit is told truly, and the centre."""
+    released: Floats  # What was told last, less the centre.
+    words: Streams  # The stream of rounding and flips.
+    scalars: Record  # The probability that a bit is told truly, and the centre.
 
 
 @collects.of(FlippedRewards)
@@ -56,8 +54,7 @@ class Visited(NamedTuple):
     learner: Any
     book: FlippedRewards
     visits: Visits
-    person: Integers
-    """Who comes."""
+    person: Integers  # Who comes.
 
 
 @selects.of(Visited, offers=True)
@@ -99,15 +96,13 @@ class FlippedSettings(OnlineSettings):
     private: ClassVar[bool] = True
     units: ClassVar[tuple[str, ...]] = ("event", "user")
 
-    epsilon: float = 1.0
+    epsilon: float = option(1.0, check.real, at_least=1e-6, at_most=30)
     unit: str = "event"
-    counted_visits: int = 1
+    counted_visits: int = option(1, check.whole, at_least=1, at_most=MOST_VISITS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check.real("epsilon", self.epsilon, at_least=1e-6, at_most=30)
         check.one_of("unit", self.unit, self.units)
-        check.whole("counted_visits", self.counted_visits, at_least=1, at_most=MOST_VISITS)
         if self.unit == "user":
             check.real("epsilon / counted_visits", self.epsilon / self.counted_visits, at_least=1e-6)
 
@@ -131,3 +126,37 @@ class FlippedSettings(OnlineSettings):
             return Split(self.learner(), book)
         room = visits_of(self.counted_visits, self.rounds)
         return Visited(self.learner(), book, room, np.full(1, -1, dtype=np.int64))
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlippedLinUCBSettings(FlippedSettings, LinUCBSettings):
+    """The candidate with the largest x' A^-1 b + alpha sqrt(x' A^-1 x), every reward seen as a flipped bit.
+
+    Paper: Warner 1965 for the flips; the simplest private baseline there is, which no paper of the field compares with.
+    Guarantee: epsilon | event, replace one reward, or unit="user": all of a person; docs/privacy.md "Randomised response".
+    Deviates: nothing.
+    """
+
+    name: ClassVar[str] = "rr-linucb"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlippedLinTSSettings(FlippedSettings, LinTSSettings):
+    """Thompson sampling from N(A^-1 b, v^2 A^-1), every reward seen as a flipped bit.
+
+    Paper: Warner 1965 for the flips; the simplest private baseline there is, which no paper of the field compares with.
+    Guarantee: epsilon | event, replace one reward, or unit="user": all of a person; docs/privacy.md "Randomised response".
+    Deviates: nothing.
+    """
+
+    name: ClassVar[str] = "rr-lints"
+
+
+EXAMPLES = (
+    FlippedLinUCBSettings(dimension=4, rounds=60),
+    FlippedLinUCBSettings(dimension=3, rounds=50, epsilon=3.0, centre=0.5),
+    FlippedLinUCBSettings(dimension=3, rounds=50, epsilon=4.0, centre=0.5, unit="user", counted_visits=2),
+    FlippedLinTSSettings(dimension=4, rounds=60),
+    FlippedLinTSSettings(dimension=3, rounds=50, epsilon=3.0, centre=0.5),
+    FlippedLinTSSettings(dimension=3, rounds=50, epsilon=4.0, centre=0.5, unit="user", counted_visits=2),
+)

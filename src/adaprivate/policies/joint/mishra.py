@@ -1,6 +1,12 @@
-"""What the contextual policies of Mishra & Thakurta share: Laplace trees on every entry of A and b, and a fallback.
+"""The contextual policies of Mishra & Thakurta: Laplace noise on every entry of A and b, by trees over rounds.
 
-Theirs is one tree per entry; noise is independent from entry to entry, so one tree of vectors is the same.
+Theirs is one tree per entry; noise is independent from entry to entry, so one tree of vectors is the same. On the noisy
+A and b
+
+    UCB        the largest  x' A^-1 b + alpha sqrt(x' A^-1 x)
+    Thompson   the largest  x' theta,  theta ~ N(A^-1 b, alpha A^-1)
+
+Where the noisy A is not positive definite, they fall back on A = I.
 """
 
 from __future__ import annotations
@@ -14,16 +20,16 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from adaprivate import check, privacy
-from adaprivate.check import Floats
+from adaprivate.check import Floats, option
 from adaprivate.compiled import Record, Streams, kernel, normal, record
 from adaprivate.mechanisms.plan import SimulationPlan
 from adaprivate.offered import Offered
 from adaprivate.policies.core.dispatch import selects, updates
-from adaprivate.policies.core.linear import highest, most_hopeful
+from adaprivate.policies.core.linear import factorise, highest, inverse_root, most_hopeful, solve
 from adaprivate.policies.core.propensities import Propensities, certain, gaussian_best, propensities_of
 from adaprivate.policies.core.settings import PolicySettings
 from adaprivate.policies.core.tables import stream_of, stream_tables
-from adaprivate.policies.joint.trees import entries, grow_laplace
+from adaprivate.policies.joint.perturbed import entries, grow_laplace, perturb
 from adaprivate.purposes import Purpose
 
 CALIBRATIONS = ("published", "tight")
@@ -33,28 +39,20 @@ FORMS = ("corrected", "as-printed")
 class LaplaceState(NamedTuple):
     """Everything these policies remember."""
 
-    root: Floats
-    """S: S S' is the noisy A^-1 (as printed: A), or the identity where the noisy A is not positive definite."""
-    gram: Floats
-    """The true sum of x x': private."""
-    total: Floats
-    """The true b: private."""
-    estimate: Floats
-    """That of theta, from what was released."""
-    parameter: Floats
-    """The last sampled theta."""
-    rotated: Floats
-    """Scratch."""
+    root: Floats  # S: S S' is the noisy A^-1 (as printed: A), or the identity where the noisy A is not positive definite.
+    gram: Floats  # The true sum of x x': private.
+    total: Floats  # The true b: private.
+    estimate: Floats  # That of theta, from what was released.
+    parameter: Floats  # The last sampled theta.
+    rotated: Floats  # Scratch.
     above: Floats
     """The noise of the tree: private. In row l that of all levels from l up, A's triangle then b; the last row is zero."""
-    scratch: Floats
-    """Room for a matrix."""
+    scratch: Floats  # Room for a matrix.
     scalars: Record
     """``alpha``, the exploration parameter; the ``scale`` of node noise; the ``ridge``; whether all is ``as_printed``;
     ``rounds`` to release; ``round``, ``releases`` and ``fallbacks``: rounds seen, releases, those without a positive
     definite A."""
-    words: Streams
-    """The stream of the trees' noise: private."""
+    words: Streams  # The stream of the trees' noise: private.
 
 
 class LaplaceOptimisticState(LaplaceState):
@@ -68,53 +66,23 @@ class LaplaceThompsonState(LaplaceState):
 @kernel
 def _publish(state: LaplaceState) -> None:
     """Find the estimate and S from the noisy A and b: lines 5 to 10 of Algorithms 3 and 4."""
-    factor, root, noise, estimate, s = state.scratch, state.root, state.above, state.estimate, state.scalars[0]
-    d = root.shape[0]
-    positive = True
-    place = 0
-    for i in range(d):
-        for j in range(i + 1):
-            entry = state.gram[i, j] + noise[0, place]
-            place += 1
-            if j == i:
-                entry += s.ridge
-            for m in range(j):
-                entry -= factor[i, m] * factor[j, m]
-            if j < i:
-                factor[i, j] = entry / factor[j, j]
-            else:
-                if not entry > 1e-12:
-                    positive = False
-                    entry = 1.0
-                factor[i, i] = math.sqrt(entry)
-    for i in range(d):
-        for j in range(d):
-            root[i, j] = 1.0 if i == j else 0.0
-        estimate[i] = state.total[i] + noise[0, place + i]
+    factor, estimate, s = state.scratch, state.estimate, state.scalars[0]
+    d = state.root.shape[0]
+    perturb(state.gram, state.total, state.above[0], s.ridge, factor, estimate)
     s.releases += 1
-    if not positive:
+    if factorise(factor, 1e-12, 1.0) > 0:  # not positive definite
         s.fallbacks += 1
-        return
-    for i in range(d):
-        for j in range(i):
-            estimate[i] -= factor[i, j] * estimate[j]
-        estimate[i] /= factor[i, i]
-    for i in range(d - 1, -1, -1):
-        for j in range(i + 1, d):
-            estimate[i] -= factor[j, i] * estimate[j]
-        estimate[i] /= factor[i, i]
-    if s.as_printed:
         for i in range(d):
-            for j in range(i + 1):
-                root[i, j] = factor[i, j]
+            for j in range(d):
+                state.root[i, j] = 1.0 if i == j else 0.0
         return
-    for j in range(d):  # S = L'^-1: row j of S is column j of L^-1
-        root[j, j] = 1.0 / factor[j, j]
-        for i in range(j + 1, d):
-            total = 0.0
-            for m in range(j, i):
-                total += factor[i, m] * root[j, m]
-            root[j, i] = -total / factor[i, i]
+    inverse_root(factor, state.root)
+    solve(state.root, estimate, state.rotated, estimate)
+    if s.as_printed:  # A where its inverse is meant
+        for i in range(d):
+            for j in range(d):
+                state.root[i, j] = factor[i, j] if j < i else 0.0
+            state.root[i, i] = 1.0 / factor[i, i]
 
 
 @selects.of(LaplaceOptimisticState, offers=True)
@@ -178,21 +146,17 @@ class LaplaceTreeSettings(PolicySettings):
     """The first round after which a release is made."""
 
     epsilon: float = 1.0
-    delta: float = 0.0
-    alpha: float = 1.0
+    delta: float = option(0.0, check.real, at_least=0, below=1)
+    alpha: float = option(1.0, check.real, at_least=0)
     ridge: float = 1.0
-    calibration: str = "published"
-    form: str = "corrected"
+    calibration: str = option("published", check.one_of, options=CALIBRATIONS)
+    form: str = option("corrected", check.one_of, options=FORMS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check.whole("rounds", self.rounds, at_least=2, at_most=2**52)
         check.budget(self.epsilon)
-        check.real("delta", self.delta, at_least=0, below=1)
-        check.real("alpha", self.alpha, at_least=0)
         check.regulariser(self.ridge)
-        check.one_of("calibration", self.calibration, CALIBRATIONS)
-        check.one_of("form", self.form, FORMS)
 
     @classmethod
     def calibrations(cls) -> tuple[str, ...]:
@@ -240,11 +204,11 @@ class LaplaceTreeSettings(PolicySettings):
             root=np.eye(d) * math.sqrt(self.ridge if printed else 1 / self.ridge),
             gram=np.zeros((d, d)),
             above=np.zeros((self.levels + 1, entries(d))),
-            scratch=np.zeros((d + 1, d)),
+            scratch=np.zeros((d, d)),
             scalars=record(
                 alpha=float(self.alpha),
-                scale=self.scale,
                 ridge=float(self.ridge),
+                scale=self.scale,
                 as_printed=printed,
                 rounds=int(self.rounds),
                 round=0,
@@ -264,3 +228,38 @@ class LaplaceTreeSettings(PolicySettings):
         nominal = None if self.calibration == "tight" else self.epsilon
         reach = privacy.rows(1.0, "replace")
         return SimulationPlan(paid=self.price(), reach=reach, delta=self.delta, nominal_epsilon=nominal, bound=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MishraThakurtaLinUCBSettings(LaplaceTreeSettings):
+    """The candidate with the largest x' A^-1 b + alpha sqrt(x' A^-1 x), A and b released with Laplace tree noise.
+
+    Paper: Mishra & Thakurta 2015, appendix Algorithm 3.
+    Guarantee: (epsilon, 0) | joint, replace one round's context and reward, by docs/privacy.md "Laplace trees on A and b".
+    Deviates: the bonus uses A^-1 where A is printed (form="as-printed" keeps A).
+    """
+
+    name: ClassVar[str] = "mishra-thakurta-linucb"
+    kind: ClassVar[type[LaplaceState]] = LaplaceOptimisticState
+
+
+@dataclass(frozen=True, kw_only=True)
+class MishraThakurtaLinTSSettings(LaplaceTreeSettings):
+    """Thompson sampling from N(A^-1 b, alpha A^-1), A and b released with Laplace tree noise.
+
+    Paper: Mishra & Thakurta 2015, appendix Algorithm 4.
+    Guarantee: (epsilon, 0) | joint, replace one round's context and reward, by docs/privacy.md "Laplace trees on A and b".
+    Deviates: samples with covariance alpha A^-1 where alpha A is printed, and uses the sample (form="as-printed" does
+        neither).
+    """
+
+    name: ClassVar[str] = "mishra-thakurta-lints"
+    kind: ClassVar[type[LaplaceState]] = LaplaceThompsonState
+
+
+EXAMPLES = (
+    MishraThakurtaLinUCBSettings(dimension=4, rounds=60),
+    MishraThakurtaLinUCBSettings(dimension=3, rounds=50, epsilon=50.0, calibration="tight", form="as-printed"),
+    MishraThakurtaLinTSSettings(dimension=4, rounds=60),
+    MishraThakurtaLinTSSettings(dimension=3, rounds=50, epsilon=50.0, calibration="tight", form="as-printed"),
+)
