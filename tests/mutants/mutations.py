@@ -86,6 +86,7 @@ MUTATIONS = [
         "        raise check.InputError(f'Expected {candidates}.')\n    if offered",
         "candidates repeated by what refuses them",
         (("tests/policies/test_private_contexts.py", "repeats"),),
+    ),
     # --- what is public of what is private ------------------------------------------------------------------------------
     Mutation(
         OF_PEOPLE,

@@ -70,7 +70,7 @@ class AdaPrivateTSUserSettings(AdaPrivateTSSettings):
     Deviates: the noise covers the worst way in which k events fall into batches, a replaced person moving each by twice the
         clip; the published sqrt(k) / sqrt(2 rho) covers neither and is reachable only as calibration="published-unsound",
         whose guarantee prints the epsilon it really gives. Only the first ``counted_visits`` visits (k events)
-         of each person ever count.
+        of each person ever count.
     """
 
     name: ClassVar[str] = "adaprivate-ts-user"
