@@ -2,14 +2,13 @@
 
 import copy
 import dataclasses
-import gc
 import pickle
 from dataclasses import dataclass
-from types import FunctionType, ModuleType, TracebackType
 from typing import ClassVar
 
 import numpy as np
 import pytest
+from tests.reaching import reached
 
 from adaprivate import mechanisms, policies, privacy
 from adaprivate.check import InputError
@@ -174,17 +173,6 @@ def test_only_the_book_s_own_sum_can_say_that_an_event_did_not_enter(monkeypatch
     assert whole.values().any()
 
 
-def reached_from(error):
-    """All objects that an exception's attributes lead to, but for its traceback, whose frames hold everything."""
-    found, waiting = {}, [error.args, vars(error), error.__cause__, error.__context__]
-    while waiting:
-        one = waiting.pop()
-        if id(one) not in found and not isinstance(one, type | ModuleType | FunctionType | TracebackType):
-            found[id(one)] = one
-            waiting += gc.get_referents(one)
-    return list(found.values())
-
-
 @pytest.mark.parametrize("way", ["add", "add_next", "add_many", "full"])
 def test_a_refusal_leads_to_nothing_private(way):
     """Whoever logs an exception, its attributes or a pickle of it, has no sum and no reward."""
@@ -201,7 +189,7 @@ def test_a_refusal_leads_to_nothing_private(way):
     with pytest.raises(InputError) as refusal:
         enter()
     error = refusal.value
-    for one in reached_from(error):
+    for one in reached(error.args, vars(error), error.__cause__, error.__context__):
         assert isinstance(one, str | None | tuple | dict) or type(one) is object
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again)) == (type(error), str(error))

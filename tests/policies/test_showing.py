@@ -1,14 +1,20 @@
 """What policies, decisions and guarantees show of themselves: short, for notebooks too, and never a reward."""
 
 import logging
+import pickle
 import warnings
 
 import numpy as np
 import pytest
+from tests.reaching import reached
 
 import adaprivate as ap
 from adaprivate import privacy
 from adaprivate.mechanisms import Secure
+from adaprivate.mechanisms.book import Book
+from adaprivate.mechanisms.contributions import Collector
+from adaprivate.runtime.decisions import Open
+from adaprivate.whole import WholeSum
 
 REWARD = 0.7182818284
 
@@ -103,3 +109,32 @@ def test_private_contexts_are_not_told_of(caplog):
     assert clipped_by(joint) == []
     assert joint.clipped == 120
     assert "clipped" not in caplog.text
+
+
+HANDED_OUT = {
+    "gaussian": ("noise-aware", {"channel": "gaussian"}),
+    "items": ("noise-aware", {"channel": "items"}),
+    "people": ("noise-aware", {"unit": "user"}),
+    "joint": ("noise-aware-joint", {}),
+}
+
+
+@pytest.mark.parametrize("kind", HANDED_OUT)
+def test_nothing_handed_out_leads_to_a_reward(kind):
+    """Decisions, guarantees, the learner, remarks and probabilities: their attributes, texts and pickles hold none."""
+    name, options = HANDED_OUT[kind]
+    policy = ap.policy(name, dimension=3, rounds=60, source=Secure(), batch_size=6, **options)
+    rewards = np.random.default_rng(0).uniform(size=20)
+    for number, reward in enumerate(rewards):
+        decision = policy.decide(np.eye(3), **({"user": number % 4} if kind == "people" else {}))
+        policy.learn(decision, float(reward))
+    given = {"decision": decision, "token": decision.token, "guarantee": policy.guarantee, "remarks": policy.remarks}
+    given |= {"propensities": policy.propensities(np.eye(3)), "copy": policy.learner.copy(), "text": repr(policy)}
+    for one in reached(policy.learner, *given.values()):
+        assert not isinstance(one, Book | Collector | Open | WholeSum | Secure)
+        assert not (isinstance(one, float) and one in rewards)
+        assert not (isinstance(one, np.ndarray) and one.dtype == np.float64 and np.isin(one, rewards).any())
+    for one in given.values():
+        stored, shown = pickle.dumps(one), repr(one)
+        assert not any(reward.tobytes() in stored for reward in rewards)
+        assert not any(repr(float(reward))[:9] in shown for reward in rewards)
