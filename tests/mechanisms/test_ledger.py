@@ -18,7 +18,7 @@ from adaprivate.mechanisms.plan import BatchPlan, Epoch
 from adaprivate.mechanisms.units import Event
 from adaprivate.mechanisms.units.ledger import LedgerSum, UserLedgerUnit, followed
 from adaprivate.people.ledger import PeopleLedger, empty_ledger
-from adaprivate.people.shares import WAYS, shares
+from adaprivate.people.shares import GRAM_BITS, WAYS, gram, shares
 
 SIZE, BATCHES = 4, 6
 
@@ -87,6 +87,20 @@ def test_a_ledger_without_cross_terms_would_be_found_out() -> None:
         counted = [(batch, vector) for batch, vector in visits if vector.any()]
         worst = max(worst, moved(C, counted, (1,) * len(counted)))
     assert worst > Fraction(3, 2)
+
+
+@pytest.mark.parametrize("name", ["sqrt", "informative", "signs"])
+def test_what_batches_share_is_charged_in_full(name: str) -> None:
+    """Every product of two columns of C, in exact fractions, is at most what the ledger charges: of either sign."""
+    C = encoder(name) if name != "signs" else np.linalg.qr(np.random.default_rng(4).standard_normal((6, 6)) + np.eye(6))[1]
+    exact = fractions(C)
+    products = [[sum(C_row[i] * C_row[j] for C_row in exact) for j in range(len(C))] for i in range(len(C))]
+    assert name != "signs" or min(map(min, products)) < 0
+    charged = gram(C).tolist()
+    for i, row in enumerate(products):
+        for j, product in enumerate(row):
+            units = abs(product) * 2**GRAM_BITS
+            assert units <= charged[i][j] <= units * (1 + Fraction(1, 10**8)) + 2
 
 
 @pytest.mark.parametrize("way", WAYS)
