@@ -329,6 +329,20 @@ def test_where_all_are_flipped_nobody_keeps_a_reward(source):
 
 
 @SOURCES
+@pytest.mark.parametrize("centre", [0.0, 0.3, 0.5])
+def test_a_flip_has_two_outcomes_whatever_the_reward(source, centre):
+    """Also of a reward that is the public center, or what stands in for one that never came."""
+    for plan in (made("flip", centre=centre), made("flip", "items", centre=centre)):
+        told = [plan.flip_law.told(bit) - centre for bit in (0.0, 1.0)]
+        for reward in (0.0, centre, 0.5, 0.7, 1.0):
+            for waits in (True, False):
+                book = plan.book(source)
+                book.add(routed(0, "flip", book.arrived(reward) if waits else reward))
+                (value,) = book.close()[0].values.tolist()
+                assert value in told
+
+
+@SOURCES
 def test_where_there_are_several_channels_a_reward_waits_for_its_own(source):
     book = made("flip", "items").book(source)
     assert not book.tells
