@@ -150,6 +150,28 @@ MUTATIONS = [
         "people not protected where one visit of each counts",
         (("tests/policies/test_people.py", "however_few"),),
     ),
+    Mutation(
+        CHANNELS,
+        "        return Told(self.plan.flip_law.tell(check.reward(reward), self.source))",
+        "        known = reward == self.plan.centre\n"
+        "        return Told(reward if known else self.plan.flip_law.tell(check.reward(reward), self.source))",
+        "a reward that is the centre told in clear",
+        (("tests/mechanisms/test_channels.py", "two_outcomes"),),
+    ),
+    Mutation(
+        NOISE,
+        "return draws * discrete_gaussian_distance(",
+        "return 0.5 * draws * discrete_gaussian_distance(",
+        "half of the slack of exact noise",
+        (("tests/mechanisms/test_noise.py", "slack"),),
+    ),
+    Mutation(
+        "people/shares.py",
+        "np.abs(encoder.T @ encoder)",
+        "np.maximum(encoder.T @ encoder, 0)",
+        "batches believed to cancel",
+        (("tests/mechanisms/test_ledger.py", "in_full"),),
+    ),
     # --- people, by rivals of the ledger --------------------------------------------------------------------------------
     Mutation(
         PEOPLE,
