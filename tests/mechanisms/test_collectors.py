@@ -20,6 +20,10 @@ from adaprivate.mechanisms import (
     gram_rows,
     strategy,
 )
+from adaprivate.mechanisms.units import EventUnit
+from adaprivate.mechanisms.units.joint import JointUnit
+from adaprivate.mechanisms.units.ledger import UserLedgerUnit
+from adaprivate.mechanisms.units.user import UserUnit
 
 NOISE = Simulated(0)
 
@@ -147,3 +151,10 @@ def test_users_are_known_by_text(user):
 def test_wrong_parts_are_named(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+@pytest.mark.parametrize("unit", [EventUnit(), UserUnit(2), UserLedgerUnit(), JointUnit()], ids=lambda unit: unit.name)
+def test_no_sum_claims_to_enforce_what_only_callers_can_keep(unit):
+    collector = unit.collector(3, noise=Secure(), centre=0.5, shape=None)
+    kept = {"public-visits", "user-identity", "public-schedule", "public-features", "no-replay", "own-action-hidden"}
+    assert not kept & {*collector.enforces}
