@@ -1,18 +1,22 @@
 """What a hostile caller, file system or mistake could do to the service, route by route and file by file."""
 
 import asyncio
+import io
 import json
 import os
+import random
 import stat
+import zipfile
 from types import SimpleNamespace
 
 import pytest
 import uvicorn
 from tests.service.calling import Caller, new_service, refused, with_bandit
+from tests.service.test_access import ROUTES
 from uvicorn.server import ServerState
 
 from adaprivate.check import InputError
-from adaprivate.service import heads, migrations, running
+from adaprivate.service import heads, migrations, moving, running
 
 SECRET = "0.7316249"
 
@@ -220,3 +224,68 @@ def test_it_is_said_that_others_can_read_the_database(tmp_path, capsys, mode):
     out, err = capsys.readouterr()
     assert json.loads(out)["address"] == "http://127.0.0.1:8000"
     assert ("chmod 600" in err) == (mode != 0o600)
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A bandit's file, as bytes."""
+    folder = tmp_path_factory.mktemp("exported")
+    with Caller(new_service(folder), owns_service=True) as caller:
+        with_bandit(caller)
+        caller.post("/bandits/page/decisions", {})
+        service = caller.service
+        moving.export(service.database, service.journal, "page", folder / "page.bandit", "a passphrase of the test's")
+    return (folder / "page.bandit").read_bytes()
+
+
+def rewritten(exported, how=zipfile.ZIP_DEFLATED, **parts):
+    """The same archive, compressed in this way, with these parts in place of its own."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(exported)) as old, zipfile.ZipFile(out, "w", how) as new:
+        for one in old.infolist():
+            new.writestr(one.filename, parts.get(one.filename.partition(".")[0], old.read(one)))
+    return out.getvalue()
+
+
+ABOUT = [
+    *("[]", "5", "null", '"x"', "\xff", "1e999999", "[" * 100_000, '{"a":' * 100_000),
+    *('{"format":1}', '{"format":1,"revision":[1]}', '{"format":{"base64":"AA=="}}', '{"base64":5}', '{"base64":"!"}'),
+]
+
+
+def test_hostile_files_are_refused_in_one_sentence(exported, tmp_path, monkeypatch):
+    """Whatever they provoke in archives, compression and JSON; before a seal is tried, which takes time and memory."""
+
+    def never(*_):
+        raise InputError("sealed")
+
+    monkeypatch.setattr(moving, "opened", never)
+    rng, file = random.Random(1), tmp_path / "page.bandit"
+    hostile = [rewritten(exported, about=text.encode("latin-1")) for text in ABOUT]
+    for how in (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        whole = rewritten(exported, how)
+        for _ in range(60):
+            damaged = bytearray(whole)
+            damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
+            hostile.append(bytes(damaged))
+    for data in hostile:
+        file.write_bytes(data)
+        with pytest.raises(InputError):
+            moving._read(file, "a passphrase of the test's")
+
+
+# --- what browsers are told ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [path for method, path, _ in ROUTES if method == "GET"])
+def test_no_answer_may_be_framed_guessed_at_or_read_by_other_sites(caller, path):
+    answer = caller.get(path, headers={"origin": "https://evil.example"})
+    assert answer.status_code == 200
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert "access-control-allow-origin" not in answer.headers
+    assert "set-cookie" not in answer.headers
+    script = path == "/client.js"
+    assert answer.headers["cross-origin-resource-policy"] == ("cross-origin" if script else "same-origin")
+    assert ("public" in answer.headers["cache-control"]) == script

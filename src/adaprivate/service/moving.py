@@ -183,22 +183,23 @@ def _archived(public: dict[str, bytes], private: bytes) -> bytes:
 def _read(file: Path, passphrase: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The public documents of a file by table, and the private ones; refused in one sentence if anything is amiss."""
     names = [_ABOUT, "books.json", *(f"{table.name}.json" for table in _PUBLIC), _SEALED]
+    data = file.read_bytes()
     try:
-        with zipfile.ZipFile(io.BytesIO(file.read_bytes())) as archive:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
             sizes = [archive.getinfo(name).file_size for name in names]
             check.expect(max(sizes) <= _LARGEST, "file", str(file), "to be one that adaprivate wrote: it is too large")
             parts = {name: archive.read(name) for name in names}
         seal = parts.pop(_SEALED)
         about = _from_json(parts[_ABOUT])
-        version = about["format"]
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError, RuntimeError, TypeError) as error:
-        if isinstance(error, check.InputError):
-            raise
+        version, revision = about["format"], about.get("revision")
+    except check.InputError:
+        raise
+    except Exception:  # whatever damaged bytes provoke in an archive, its compression or JSON
         raise check.InputError(f"Expected file={str(file)!r} to be a bandit that adaprivate exported, whole.") from None
     check.expect(version == _FORMAT, "format", version, f"== {_FORMAT}: another adaprivate wrote this file. Use that one")
-    migrations.expect_known(about["revision"])
-    same = about["revision"] == migrations.head()
-    check.expect(same, "revision", about["revision"], f"== {migrations.head()}: migrate where it was, and export it there")
+    migrations.expect_known(revision)
+    same = revision == migrations.head()
+    check.expect(same, "revision", revision, f"== {migrations.head()}: migrate where it was, and export it there")
     private = _from_json(opened(seal, passphrase, _fingerprint(parts)))
     return {name.removesuffix(".json"): _from_json(part) for name, part in parts.items()}, private
 
