@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import re
 import time
 
 import httpx
@@ -223,18 +222,23 @@ def test_a_bandit_that_is_there_will_do_where_asked(live, client):
     options = {**SETTINGS, "epsilon": 1.0, "holdback": 0.1}
     made = client.create("again", **options)
     assert client.create("again", exist_ok=True, **options)["created_at"] == made["created_at"]
-    assert client.create("again", exist_ok=True, **{**options, "epsilon": 2.0})["budget"] == made["budget"]
     with pytest.raises(ServiceError, match="to be new") as refused:
         client.create("again", **options)
     assert refused.value.kind == "exists"
-    for change, words in (
-        ({"epsilon": 0.5}, "Its epsilon is 1, not 0.5."),
-        ({"delta": 1e-9}, "Its delta is 1e-05, not 1e-09."),
-        ({"holdback": 0.2}, "Its holdback is 0.1, not 0.2."),
-        ({"rounds": SETTINGS["rounds"] + 1}, f"Its rounds is {SETTINGS['rounds']}, not {SETTINGS['rounds'] + 1}."),
+    for change in (
+        {"epsilon": 0.5},
+        {"epsilon": 2.0},
+        {"delta": 1e-9},
+        {"holdback": 0.2},
+        {"rounds": SETTINGS["rounds"] + 1},
+        {"base_rate": 0.04},
+        {"missing": 0.25},
+        {"options": {"noise": "sqrt"}},
     ):
-        with pytest.raises(ServiceError, match=re.escape(words)):
+        name = "options.noise" if "options" in change else next(iter(change))
+        with pytest.raises(ServiceError) as refused:
             client.create("again", exist_ok=True, **{**options, **change})
+        assert (refused.value.status, refused.value.field, refused.value.differs) == (409, name, (name,))
 
 
 def test_items_that_are_too_long_are_told_of_aloud(live, client):

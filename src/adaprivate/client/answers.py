@@ -26,6 +26,8 @@ class ServiceError(Exception):
         self.status, self.kind, self.detail, self.field = status, kind, detail, field
         self.item = item
         """What to show instead, where the service says so."""
+        self.differs: tuple[str, ...] | None = None
+        """Where the name of a new bandit is taken: the settings that the bandit of that name has otherwise."""
 
     def __str__(self) -> str:
         return f"{self.detail} ({self.kind}{f', {self.status}' if self.status else ''})"
@@ -89,16 +91,18 @@ def decided(document: Document) -> Decision:
 def problem(response: httpx.Response) -> ServiceError:
     """What an answer other than 2xx says."""
     try:
-        found = response.json()
+        body = response.json()
     except ValueError:
-        found = None
-    said = found if isinstance(found, dict) else {}
+        body = None
+    said = body if isinstance(body, dict) else {}
     status = response.status_code
     kind = str(said.get("type", "")).replace("#", ":").rpartition(":")[2] or f"http-{status}"
     error = DifferentRewardError if kind == "different" else _ERRORS.get(status, ServiceError)
     detail = said.get("detail") or said.get("title") or response.reason_phrase or f"HTTP {status}"
-    item = said.get("item")
-    return error(str(detail), status, kind, said.get("field"), None if item is None else str(item))
+    item, differs = said.get("item"), said.get("differs")
+    found = error(str(detail), status, kind, said.get("field"), None if item is None else str(item))
+    found.differs = tuple(map(str, differs)) if isinstance(differs, list) else None
+    return found
 
 
 def document(response: httpx.Response) -> Document:

@@ -104,20 +104,15 @@ class Calls:
     def create(self, /, name: str, *, exist_ok: bool = False, **settings: object) -> Steps[Document]:
         """Make a bandit: policy, dimension, rounds, epsilon, delta, reward_window, ... -> its status.
 
-        ``exist_ok``: one of this name that is there already will do, unless it was made otherwise or promises less.
+        ``exist_ok``: a bandit of this name that is there already will do, if it was made with the same settings. Otherwise
+        `ServiceError.differs` names those that differ; what is not given here has its default.
         """
         try:
             return (yield from self._send("POST", "/bandits", {"name": name, **settings}, timeout=PATIENCE, once=True))
         except ServiceError as error:
-            if not exist_ok or error.kind != "exists":
+            if not exist_ok or error.kind != "exists" or error.differs != ():
                 raise
-            there = yield from self.status(name)
-            other = _made_otherwise(settings, there)
-            if other is not None:
-                raise ServiceError(
-                    f"{error.detail} Its {other}.", error.status, error.kind, other.partition(" ")[0]
-                ) from None
-            return there
+            return (yield from self.status(name))
 
     def bandits(self) -> Steps[list[Document]]:
         """All bandits, in short."""
@@ -251,19 +246,6 @@ class Calls:
         else:
             decision_id = decision
         return decision_id, None if decision_id is None else self._flips.sent(decision_id, keep, value)
-
-
-def _made_otherwise(settings: Mapping[str, object], there: Document) -> str | None:
-    """What of these settings a bandit that is there has otherwise, as far as its status says; None: nothing."""
-    for name, usual in (("epsilon", 1.0), ("delta", 1e-5)):  # more privacy than asked for will do
-        asked, promised = settings.get(name, usual), float(there["budget"][name])
-        if isinstance(asked, int | float) and promised > asked * (1 + 1e-9):
-            return f"{name} is {promised:g}, not {asked:g}"
-    shown = {**there, "rounds": there["rounds_planned"]}
-    for name, value in {"keep_rewards": False, **settings}.items():
-        if name in shown and isinstance(value, str | int | float) and shown[name] != value:
-            return f"{name} is {shown[name]!r}, not {value!r}"
-    return None
 
 
 def _of(bandit: str, what: str = "") -> str:

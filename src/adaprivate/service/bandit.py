@@ -84,6 +84,16 @@ class BanditSpec:
         """What :meth:`to_json` wrote; fields that did not exist then have their defaults."""
         return cls(**json.loads(text))
 
+    def differing(self, there: BanditSpec) -> list[str]:
+        """Names of the settings that another description has otherwise; `noise` counts only if this one names it."""
+        mine, theirs = (json.loads(one.to_json()) for one in (self, there))
+        if mine["featuriser"] is not None and None in (mine["dimension"], theirs["dimension"]):
+            mine["dimension"] = theirs["dimension"]  # the featuriser says it
+        options, other = mine.pop("options"), theirs.pop("options")
+        names = [name for name in mine if mine[name] != theirs[name]]
+        known = sorted(options.keys() | other.keys() - {"noise"})
+        return names + [f"options.{one}" for one in known if options.get(one) != other.get(one)]
+
 
 def settings_of(spec: BanditSpec, dimension: int) -> Any:
     """The settings of the bandit's policy; refused, with the reason, where the service cannot run it."""

@@ -96,9 +96,19 @@ class Service:
                 rows = [closing.begun(bandit, stream, self.source) for stream in streams]
                 connection.execute(schema.books.insert(), rows)
         except IntegrityError:
-            raise Fault("exists", f"Expected name={spec.name!r} to be new: there is a bandit of that name.") from None
+            raise self._exists(spec) from None
         self.refresh()
         return self.status(spec.name)
+
+    def _exists(self, spec: BanditSpec) -> Fault:
+        """That the name is taken, and which settings the bandit of that name has otherwise."""
+        b = schema.bandits
+        with self.database.reading() as connection:
+            there = connection.scalar(sa.select(b.c.description).where(b.c.name == spec.name))
+        differs = [] if there is None else spec.differing(BanditSpec.from_json(there))
+        how = f", made with other {', '.join(differs)}" if differs else ""
+        detail = f"Expected name={spec.name!r} to be new: there is a bandit of that name{how}."
+        return Fault("exists", detail, field=differs[0] if differs else "name", differs=differs)
 
     def refresh(self) -> None:
         """Look for what has changed: new bandits, items and versions. What others do to a bandit is seen here."""

@@ -100,6 +100,7 @@ class BanditSummary(_Document):
     epsilon: float
     delta: float
     unit: str
+    void: list[str] = Field(description="Conditions that no longer hold. With any, neither do epsilon and delta.")
     holdback: float
     decided: int
     version: int
@@ -158,6 +159,7 @@ class Budget(_Document):
 
     epsilon: float
     delta: float
+    void: list[str] = Field(description="Conditions that no longer hold. With any, neither do epsilon and delta.")
     explanation: str
 
 
@@ -173,6 +175,8 @@ class Status(_Document):
     dimension: int
     rounds_planned: int
     reward_window: float
+    base_rate: float | None = Field(description="The mean reward that the policy was told; null: none.")
+    missing: float = Field(description="What a reward that never comes counts as.")
     holdback: float
     keep_rewards: bool
     local: bool

@@ -222,23 +222,28 @@ def _in_words(ranges: Mapping[int, tuple[int, int]]) -> str:
 
 
 def _price_in_words(connection: sa.Connection, bandit: int, times: Mapping[int, int]) -> str:
-    """What people pay whose rewards were released so often, by stream; without any, what they pay for twice."""
+    """The price of rewards that were released so often, by stream; without any, of rewards released twice.
+
+    A reward is in one stream. The price is that of the dearest one, all of them at the delta that the bandit states.
+    """
     b, k = schema.bandits, schema.books
     policy = json.loads(str(connection.scalar(sa.select(b.c.description).where(b.c.id == bandit))))["policy"]
-    worst: tuple[float, str] | None = None
-    for row in connection.execute(sa.select(k.c.stream, k.c.plan).where(k.c.bandit == bandit)).all():
-        often = times.get(row.stream, 1) if times else 2
+    rows = connection.execute(sa.select(k.c.stream, k.c.plan).where(k.c.bandit == bandit)).all()
+    plans: dict[int, Any] = {row.stream: plan_from_bytes(row.plan) for row in rows}
+    stated = plans[schema.POLICY].guarantee(policy, exact_noise=True)
+    paid: list[float] = []
+    for stream, plan in plans.items():
+        often = times.get(stream, 1) if times else 2
         if often < 2:
             continue
-        plan: Any = plan_from_bytes(row.plan)
-        stated = plan.guarantee(policy, exact_noise=True)
         price = repeated(plan.price(exact_noise=True), often)
         if price is None:
             return "epsilon is not known any more for those whose rewards are released again"
-        paid = price.epsilon(stated.delta)
-        if worst is None or paid > worst[0]:
-            limit = " at most" if times else ""
-            worst = (paid, f"epsilon = {paid:.4g}{limit} (delta = {stated.delta:g}), not {stated.epsilon:.4g}")
-    if worst is None:
+        paid.append(price.epsilon(stated.delta))
+    if not paid:
         return "nothing more is paid"
-    return f"{worst[1]}, for those whose rewards are released again (of correlated sums: also those of batches before)"
+    limit = " at most" if times else ""
+    return (
+        f"epsilon = {max(paid):.4g}{limit} (delta = {stated.delta:g}), not {stated.epsilon:.4g}, for those whose "
+        "rewards are released again (of correlated sums: also those of batches before)"
+    )

@@ -8,6 +8,7 @@ line, and no counter counts them.
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import time
 import traceback
@@ -92,8 +93,9 @@ _METRICS: tuple[tuple[str, str, str], ...] = (
     ("next_batch_filled_ratio", "gauge", "The share of the next batch's rounds that are assigned."),
     ("next_batch_due_timestamp_seconds", "gauge", "When the next batch closes, or was to close, in seconds since 1970."),
     ("open", "gauge", "1 if the bandit decides, else 0."),
-    ("epsilon", "gauge", "The privacy loss that is promised."),
-    ("delta", "gauge", "The probability of exceeding it."),
+    ("epsilon", "gauge", "The privacy loss that is promised; NaN where the guarantee is void."),
+    ("delta", "gauge", "The probability of exceeding it; NaN where the guarantee is void."),
+    ("guarantee_void", "gauge", "1 if a condition of the guarantee no longer holds, else 0."),
 )
 
 
@@ -103,7 +105,8 @@ def metrics(statuses: Iterable[Mapping[str, Any]]) -> bytes:
     for status in statuses:
         for name, labels, value in _samples(status):
             pairs = ",".join(f'{label}="{_escaped(text)}"' for label, text in {"bandit": status["name"], **labels}.items())
-            samples[name].append(f"adaprivate_{name}{{{pairs}}} {float(value):.17g}")
+            number = f"{float(value):.17g}".replace("nan", "NaN")
+            samples[name].append(f"adaprivate_{name}{{{pairs}}} {number}")
     lines = []
     for name, kind, text in _METRICS:
         lines += [f"# HELP adaprivate_{name} {text}", f"# TYPE adaprivate_{name} {kind}", *samples[name]]
@@ -130,8 +133,11 @@ def _samples(status: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str], f
     if following.get("closes_at") is not None:
         yield "next_batch_due_timestamp_seconds", {}, following["closes_at"]
     yield "open", {}, float(status["state"] == "open")
-    yield "epsilon", {}, status["guarantee"]["epsilon"]
-    yield "delta", {}, status["guarantee"]["delta"]
+    guarantee = status["guarantee"]
+    void = bool(guarantee.get("void"))
+    yield "epsilon", {}, math.nan if void else guarantee["epsilon"]
+    yield "delta", {}, math.nan if void else guarantee["delta"]
+    yield "guarantee_void", {}, float(void)
 
 
 def _escaped(text: str) -> str:

@@ -41,6 +41,7 @@ def overview(connection: sa.Connection, rooms: dict[int, Room]) -> list[dict[str
                 "epsilon": stated["epsilon"],
                 "delta": stated["delta"],
                 "unit": stated["unit"],
+                "void": stated["void"],
                 "holdback": room.bandit.spec.holdback,
                 "decided": row.decided,
                 "version": row.version,
@@ -88,12 +89,15 @@ def _common(connection: sa.Connection, room: Room) -> dict[str, Any]:
             "assigned": row.policy_rounds - policy.closed,
             "closes_at": None if due is None else due.due_at,
         },
-        "budget": {"epsilon": stated["epsilon"], "delta": stated["delta"], "explanation": _explained(bandit)},
+        "budget": {name: stated[name] for name in ("epsilon", "delta", "void")}
+        | {"explanation": _explained(bandit, stated)},
         "_row": row,
     }
 
 
-def _explained(bandit: Any) -> str:
+def _explained(bandit: Any, stated: dict[str, Any]) -> str:
+    if stated["void"]:
+        return f"VOID: epsilon = {stated['epsilon']:g} no longer holds. {' '.join(stated['void'])}"
     whom = "each person's rewards enter" if bandit.needs_user else "each reward enters"
     return (
         f"The budget does not run down: {whom} the releases of one book, once, and all of them together cost at most this, "
@@ -140,6 +144,8 @@ def status(connection: sa.Connection, room: Room) -> dict[str, Any]:
         "dimension": bandit.dimension,
         "rounds_planned": spec.rounds,
         "reward_window": spec.reward_window,
+        "base_rate": getattr(bandit.settings, "base_rate", None),
+        "missing": bandit.missing,
         "holdback": spec.holdback,
         "keep_rewards": spec.keep_rewards,
         "local": spec.local,

@@ -63,11 +63,12 @@ function drawGuarantee(status) {
   $("guarantee").classList.toggle("broken", broken.length > 0);
   list($("void-list"), broken);
   const whom = status.unit === "user" ? "every person" : "every reward";
-  pairs($("seal"), [["Epsilon", short(epsilon)], ["Delta", short(delta)], ["Protects", whom]]);
+  const stated = (value) => broken.length ? `void (was ${short(value)})` : short(value);
+  pairs($("seal"), [["Epsilon", stated(epsilon)], ["Delta", stated(delta)], ["Protects", whom]]);
   fold("enforced", `What the software enforces (${enforced.length})`, enforced);
   fold("assumptions", `What you must keep to (${assumptions.length})`, assumptions);
   const {budget} = status;
-  write($("budget").querySelector("summary"), `Budget: epsilon ${short(budget.epsilon)}, delta ${short(budget.delta)}`);
+  write($("budget").querySelector("summary"), `Budget: epsilon ${stated(budget.epsilon)}, delta ${stated(budget.delta)}`);
   write($("budget").querySelector("p"), budget.explanation);
 }
 

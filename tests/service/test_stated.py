@@ -1,0 +1,149 @@
+"""What the service states of a bandit is true: its settings, the price of going on after a rollback."""
+
+import pytest
+import sqlalchemy as sa
+from tests.service.calling import Caller
+from tests.service.conftest import Clock, decide, made
+
+from adaprivate.mechanisms.plan import plan_from_bytes
+from adaprivate.privacy.price import EitherPrice, compose
+from adaprivate.service import backups, keeping, schema
+from adaprivate.service.bandit import BanditSpec
+from adaprivate.service.core import Service
+from adaprivate.service.faults import Fault
+from adaprivate.service.journal import Journal
+from adaprivate.service.migrations import upgrade
+
+PEOPLE = {"policy": "noise-aware", "unit": "user", "batch_size": 4, "options": {"channel": "gaussian"}}
+
+
+@pytest.fixture
+def url(tmp_path):
+    address = f"sqlite:///{tmp_path / 'service.db'}"
+    upgrade(address)
+    return address
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def service(url, tmp_path, clock):
+    found = Service(url, journal=tmp_path / "journal", clock=clock)
+    yield found
+    found.close()
+
+
+class TestAfterARollback:
+    @pytest.fixture
+    def resumed(self, service, url, tmp_path, clock):
+        """A bandit of people with a holdback: batches of both streams were published, lost, and may be published again."""
+        made(service, **PEOPLE, holdback=0.5)
+        backups.backup(url, tmp_path / "backup.db")
+        for user in range(40):
+            decide(service, 1, user=f"u{user}")
+        clock.now += 61
+        while service.close_due():
+            pass
+        service.close()
+        journal = Journal(tmp_path / "journal")
+        backups.restore(tmp_path / "backup.db", url, journal, replace=True)
+        again = Service(url, journal=tmp_path / "journal", clock=clock)
+        text = keeping.resume(again.database, journal, "page", void="no-replay")
+        assert "of the policy and batch" in text or "of the policy and batches" in text, "both streams are lost"
+        again.refresh()
+        yield again, text
+        again.close()
+
+    def test_the_price_is_that_of_the_dearest_stream_at_the_delta_that_is_stated(self, resumed):
+        service, text = resumed
+        with service.database.reading() as connection:
+            rows = connection.execute(sa.select(schema.books.c.stream, schema.books.c.plan)).all()
+        plans = {row.stream: plan_from_bytes(row.plan) for row in rows}
+        prices = {stream: plan.price(exact_noise=True) for stream, plan in plans.items()}
+        delta = plans[schema.POLICY].delta
+        twice = EitherPrice(tuple(compose([price] * 2) for price in prices.values()))
+        epsilon = twice.epsilon(delta)
+        assert f"epsilon = {epsilon:.4g} at most (delta = {delta:g}), not 1, for those" in text
+        assert twice.delta(epsilon) <= delta * (1 + 1e-6)
+        assert delta == 1e-5
+        gaussian = compose([prices[schema.POLICY]] * 2)
+        assert gaussian.delta(epsilon) > 0, "of sums with Gaussian noise no epsilon holds at delta = 0"
+
+    def test_no_place_says_that_what_was_stated_holds(self, resumed):
+        service, text = resumed
+        status, (card,) = service.status("page"), service.bandits()
+        assert status["guarantee"]["void"] == status["budget"]["void"] == card["void"] == [text]
+        assert status["budget"]["explanation"] == f"VOID: epsilon = 1 no longer holds. {text}"
+        with Caller(service) as caller:
+            lines = caller.get("/metrics").text.splitlines()
+        assert 'adaprivate_epsilon{bandit="page"} NaN' in lines
+        assert 'adaprivate_delta{bandit="page"} NaN' in lines
+        assert 'adaprivate_guarantee_void{bandit="page"} 1' in lines
+
+    def test_where_nothing_was_lost_it_holds(self, service):
+        made(service, **PEOPLE, holdback=0.5)
+        status, (card,) = service.status("page"), service.bandits()
+        assert status["budget"]["void"] == card["void"] == []
+        assert status["budget"]["explanation"].startswith("The budget does not run down")
+        with Caller(service) as caller:
+            lines = caller.get("/metrics").text.splitlines()
+        assert 'adaprivate_epsilon{bandit="page"} 1' in lines
+        assert 'adaprivate_guarantee_void{bandit="page"} 0' in lines
+
+
+MADE = {"policy": "noise-aware", "dimension": 3, "rounds": 5000, "base_rate": 0.04, "missing": 0.0, "reward_window": 60.0}
+OTHER = {
+    "policy": "rr-linucb",
+    "dimension": 4,
+    "rounds": 5001,
+    "epsilon": 2.0,
+    "delta": 1e-4,
+    "batch_size": 7,
+    "reward_window": 61.0,
+    "unit": "user",
+    "holdback": 0.1,
+    "default_item": "a",
+    "keep_rewards": True,
+    "local": True,
+    "base_rate": 0.1,
+    "missing": 0.5,
+}
+
+
+class TestANameThatIsTaken:
+    @pytest.mark.parametrize("name", OTHER)
+    def test_names_the_setting_that_differs(self, service, name):
+        service.create(BanditSpec(name="page", **MADE))
+        other = BanditSpec(name="page", **{**MADE, name: OTHER[name]})
+        there = BanditSpec(name="page", **MADE)
+        assert other.differing(there) == there.differing(other) == [name]
+
+    def test_is_refused_with_the_names(self, service):
+        service.create(BanditSpec(name="page", **MADE))
+        changed = {"epsilon": 0.5, "delta": 1e-6, "base_rate": 0.1, "missing": 0.5}
+        with pytest.raises(Fault) as refused:
+            service.create(BanditSpec(name="page", **(MADE | changed), options={"growth": 1.2}))
+        assert refused.value.extra["differs"] == ["epsilon", "delta", "base_rate", "missing", "options.growth"]
+        assert "epsilon, delta, base_rate, missing, options.growth" in refused.value.detail
+        with Caller(service) as caller:
+            answer = caller.post("/bandits", {"name": "page", **MADE, **changed})
+            assert answer.status_code == 409
+            assert answer.json()["differs"] == [*changed]
+            same = caller.post("/bandits", {"name": "page", **MADE})
+        assert same.status_code == 409
+        assert same.json()["differs"] == []
+
+    def test_all_settings_are_compared(self):
+        assert {*OTHER, "name", "featuriser", "options"} == {*BanditSpec.__dataclass_fields__}
+
+
+def test_the_status_shows_what_rewards_were_taken_for(service):
+    service.create(BanditSpec(name="page", **MADE))
+    service.create(BanditSpec(name="plain", dimension=3))
+    status = service.status("page")
+    assert (status["base_rate"], status["missing"]) == (0.04, 0.0)
+    status = service.status("plain")
+    assert (status["base_rate"], status["missing"]) == (None, 0.5)
