@@ -432,8 +432,8 @@ def test_books_of_exact_noise_are_not_copied():
 
 
 def stored_book():
-    """One with two blocks, a batch behind it, and sums that wait."""
-    plan = mixed()
+    """One with two blocks, two batches behind it, and sums that share noise with a batch to come."""
+    plan = made(sums=rows((7, 9, 12), centre=0.25), first=2, centre=0.25)
     _, book = play(plan.book(Secure()), [*script()[:8], routed(8, (2, False), 1.0)][:9])
     return plan, book
 

@@ -413,6 +413,13 @@ MUTATIONS = [
         "books that can be copied",
     ),
     Mutation(
+        BOOK,
+        "after._stream = None if after._ended else mechanism.state",
+        "after._stream = mechanism.state",
+        "exact sums kept beyond their epoch",
+        ("tests/mechanisms/test_retention.py",),
+    ),
+    Mutation(
         PLAN,
         "scaled = released if self.decoded else released / epoch.strategy.sensitivity()",
         "scaled = released",

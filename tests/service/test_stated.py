@@ -1,11 +1,17 @@
 """What the service states of a bandit is true: its settings, the price of going on after a rollback."""
 
+import re
+from pathlib import Path
+
 import pytest
 import sqlalchemy as sa
 from tests.service.calling import Caller
 from tests.service.conftest import Clock, decide, made
 
+from adaprivate import mechanisms
+from adaprivate.mechanisms.channels import KEPT_BY
 from adaprivate.mechanisms.plan import plan_from_bytes
+from adaprivate.mechanisms.plan_base import NOTHING_KEPT, SUMS_KEPT
 from adaprivate.privacy.price import EitherPrice, compose
 from adaprivate.service import backups, keeping, schema
 from adaprivate.service.bandit import BanditSpec
@@ -147,3 +153,88 @@ def test_the_status_shows_what_rewards_were_taken_for(service):
     assert (status["base_rate"], status["missing"]) == (0.04, 0.0)
     status = service.status("plain")
     assert (status["base_rate"], status["missing"]) == (None, 0.5)
+
+
+class TestWhatIsKept:
+    @pytest.mark.parametrize(
+        ("options", "noise"),
+        [
+            ({"dimension": 3}, "independent"),
+            ({"dimension": 3, "unit": "user"}, "independent"),
+            ({"dimension": 3, "options": {"noise": "informative"}}, "informative"),
+            ({"dimension": 3, "options": {"noise": "independent"}}, "independent"),
+            ({"dimension": 20}, None),
+            ({"dimension": 3, "rounds": 3000, "unit": "user"}, None),
+            ({"dimension": 3, "local": True}, None),
+            ({"dimension": 3, "options": {"channel": "flip"}}, None),
+            ({"dimension": 3, "unit": "user", "options": {"weights": "clip"}}, None),
+            ({"dimension": 3, "rounds": 3000, "policy": "adaprivate-ts"}, None),
+        ],
+    )
+    def test_noise_that_keeps_nothing_is_chosen_where_it_costs_little(self, service, options, noise):
+        service.create(BanditSpec(name="page", **options))
+        assert service.status("page")["options"].get("noise") == noise
+
+    def test_a_description_without_noise_is_that_of_a_bandit_whose_noise_was_chosen(self, service):
+        spec = BanditSpec(name="page", dimension=3)
+        service.create(spec)
+        with pytest.raises(Fault) as refused:
+            service.create(spec)
+        assert refused.value.extra["differs"] == []
+
+    @pytest.mark.parametrize(
+        ("noise", "kept"),
+        [
+            ("independent", NOTHING_KEPT),
+            ("informative", f"The exact sums of released batches are kept until round 3000. {SUMS_KEPT}"),
+        ],
+    )
+    def test_the_status_says_it_before_and_after_the_plan_is_settled(self, service, clock, noise, kept):
+        made(service, policy="noise-aware", rounds=3000, options={"channel": "gaussian", "noise": noise})
+        status = service.status("page")
+        assert status["retention"] == kept
+        assert f"A raw reward is deleted when its batch closes. {kept}" in status["notes"]
+        decide(service, 60)
+        clock.now += 61
+        while service.close_due():
+            pass
+        status = service.status("page")
+        assert status["releases"] > 1
+        if noise == "independent":
+            assert status["retention"] == NOTHING_KEPT
+        else:
+            assert re.fullmatch(
+                r"The exact sums of each released batch are kept until .* round 2\d{3}\. .*", status["retention"]
+            )
+
+    def test_flips_and_raw_rewards(self, service):
+        service.create(BanditSpec(name="flips", dimension=3, keep_rewards=True, options={"channel": "flip"}))
+        assert f"Raw rewards are kept. {KEPT_BY['flip']}" in service.status("flips")["notes"]
+        service.create(BanditSpec(name="local", dimension=3, local=True))
+        assert not any("raw reward" in note.lower() for note in service.status("local")["notes"])
+
+    def test_the_page_about_the_service_says_the_same_of_every_strategy(self):
+        page = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")
+        said = {}
+        for row in re.findall(r"^\| (`.*`) \| (of .*) \|$", page, re.MULTILINE):
+            said |= dict.fromkeys(re.findall(r"`([\w-]+)`", row[0]), row[1])
+        words = {0: "of no released batch", 39: "of each released batch, until its epoch ends"}
+        for name in mechanisms.strategies():
+            kept = mechanisms.strategy(name, 40).kept
+            assert said.pop(name) == words.get(kept, f"of the last {kept} released batches")
+        assert not said
+
+
+@pytest.mark.parametrize(
+    ("options", "counted"),
+    [
+        ({"policy": "noise-aware"}, "the first 10 visits"),
+        ({"policy": "noise-aware", "options": {"counted_visits": 4}}, "the first 4 visits"),
+        ({"policy": "noise-aware-ts", "options": {"weights": "clip"}}, "the first 3 batches"),
+        ({"policy": "rr-linucb"}, "the first visit"),
+    ],
+)
+def test_where_people_are_protected_the_status_says_which_visits_count(service, options, counted):
+    service.create(BanditSpec(name="page", dimension=3, rounds=3000, unit="user", **options))
+    (note,) = [one for one in service.status("page")["notes"] if "ever count" in one]
+    assert note == f"Of each person only {counted} ever count. Later ones are decided, and nothing is learned of them."

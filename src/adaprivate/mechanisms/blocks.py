@@ -42,6 +42,10 @@ class BlockPlan(Plan):
     def price(self, *, exact_noise: bool = False) -> Price:
         return PurePrice(self.epsilon)
 
+    @property
+    def retention(self) -> str:
+        return self.channels.retention
+
     def refuse_exact_noise(self, policy: str) -> None:
         DiscreteLaplace(self.epsilon)  # refuses what it cannot keep
 

@@ -197,7 +197,7 @@ class SumBook(Book):
         """Whether rounds enter as they are, and the sum makes events of them."""
         self._way = plan.way
         self._stream: Any = None
-        """The mechanism's state within this epoch; None before its first batch."""
+        """The mechanism's state within this epoch; None before its first batch, and after its last."""
 
     @property
     def due(self) -> bool:
@@ -257,8 +257,14 @@ class SumBook(Book):
         after: Self = self.plan.book(self.source)
         after._collector = self._collector.copy()
         released = self.plan.published(epoch, mechanism.release(after._collector))
-        after.round, after.batch, after._stream = self.round, self.batch + 1, mechanism.state
+        after.round, after.batch = self.round, self.batch + 1
+        after._stream = None if after._ended else mechanism.state
         return Release(self.batch, released), after
+
+    @property
+    def _ended(self) -> bool:
+        """Whether no batch to come shares noise with the one before it."""
+        return self.batch in (0, len(self.plan.ends)) or self.plan.epoch_of(self.batch).first == self.batch
 
     def extended(self, plan: BatchPlan) -> Self:
         check.expect(self.plan.goes_on_in(plan), "plan", "another one", "to begin like the plan so far, and pay as it does")
@@ -283,7 +289,7 @@ class SumBook(Book):
 
     def _restore(self, stored: dict[str, Any]) -> None:
         self._collector.restore(stored["collector"])
-        if stored["stream"] is not None and self.batch > 0:
+        if stored["stream"] is not None and not self._ended:
             template = self.plan.mechanism(self.plan.epoch_of(self.batch - 1), self.source).state
             self._stream = packing.fitted(template, stored["stream"], grows=True)
 

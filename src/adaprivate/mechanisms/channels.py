@@ -33,6 +33,14 @@ FLIP, ITEMS, GAUSSIAN = "flip", "items", "gaussian"
 CHANNELS = (FLIP, ITEMS, GAUSSIAN)
 NOWHERE = "nowhere"
 """What an event names that takes no channel: it is counted, and its reward is not kept."""
+KEPT_BY = {
+    FLIP: "Of a flipped reward only the flipped bit is kept.",
+    ITEMS: (
+        "The rewards of an item wait in an exact sum until its next release, and nothing of them is kept after it. An item "
+        "that is shown no more keeps the sum that waits."
+    ),
+}
+"""What a book keeps of rewards in channels other than sums."""
 MOST_DRAWS = 2**20
 """Exact Gaussian noise is priced for so many draws before it is known how many there will be."""
 
@@ -107,6 +115,12 @@ class ChannelPlan(Plan):
         attained = self.unit.attained and self.unit.participation.batches == 1
         sums = GaussianLaw().price(self.noise_multiplier, self._slack if exact_noise else 0.0, attained)
         return EitherPrice((pure, sums)) if self.unit == EventUnit() else sums
+
+    @property
+    def retention(self) -> str:
+        channels = self.channels if self.choice is None else (self.choice["channel"],)
+        sums = "" if self.sums is None else self.sums.retention
+        return " ".join(filter(None, (KEPT_BY[one] if one != GAUSSIAN else sums for one in channels)))
 
     @cached_property
     def _slack(self) -> float:
@@ -404,7 +418,7 @@ class ChannelBook(Book):
             check.expect(fits, "collector", type(held).__name__, f"to hold {empty.dtype}")
         book._restore(stored)
         step = 0 if book._stream is None else book._stream.step
-        due = book.batch and book.batch - book.plan.epoch_of(book.batch - 1).first
+        due = 0 if book._ended else book.batch - book.plan.epoch_of(book.batch).first
         check.expect(step == due, "stream", step, f"to stand at step {due}")
 
 

@@ -28,6 +28,10 @@ class History(Strategy):
     def row(self, step: int) -> Floats:
         """Row ``step`` (0-based) of C from the diagonal backwards, without the zeros that no later row fills either."""
 
+    @property
+    def kept(self) -> int:
+        return min(len(self.row(self.steps - 1)), self.steps - 1)
+
     def start(self, dimension: int, exact: bool) -> HistoryState:
         return HistoryState(zeros((0, dimension), exact), np.zeros((0, dimension)), np.zeros(dimension))
 

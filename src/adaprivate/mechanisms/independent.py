@@ -27,6 +27,10 @@ class Independent(Strategy):
     def __init__(self, steps: int) -> None:
         self.steps = check.whole("steps", steps, at_least=1)
 
+    @property
+    def kept(self) -> int:
+        return 0
+
     def attained(self, batches: int) -> bool:
         return True
 

@@ -56,6 +56,10 @@ class MessagePlan(Plan):
         slack = Secure().slack(self.sigma, self.size) if exact_noise else 0.0
         return GaussianPrice(1 / self.noise_multiplier, slack, self.attained)
 
+    @property
+    def retention(self) -> str:
+        return "Of a reward only its noisy message is kept."
+
     def refuse_exact_noise(self, policy: str) -> None:
         expect_fine_grid(self.noise_multiplier, self.sigma, Secure())
         check.expect(self.sigma < _WIDEST, "sigma", self.sigma, f"< {_WIDEST:g} for exact noise")

@@ -23,7 +23,7 @@ from adaprivate.mechanisms.catalogue import Shape
 from adaprivate.mechanisms.contributions import EventCollector, directed
 from adaprivate.mechanisms.laws import AdditiveLaw, GaussianLaw, RewardLaw
 from adaprivate.mechanisms.noise import Noise, Secure, Simulated, SimulatedReplicas
-from adaprivate.mechanisms.plan_base import KEPT, Plan, SimulationPlan
+from adaprivate.mechanisms.plan_base import KEPT, NOTHING_KEPT, SUMS_KEPT, Plan, SimulationPlan
 from adaprivate.mechanisms.prefix import NoisyRows, PrefixSum, Strategy
 from adaprivate.mechanisms.units import EventUnit, Unit
 from adaprivate.mechanisms.units.visits import UserVisitsUnit
@@ -119,6 +119,17 @@ class BatchPlan(Plan):
         slack = math.fsum(slacks) if self.unit.needs_user else max(slacks, default=0.0)
         attained = self.unit.attained and all(e.strategy.attained(self.unit.participation.batches) for e in self.epochs)
         return self.law.price(self.noise_multiplier, slack, attained)
+
+    @property
+    def retention(self) -> str:
+        keeping = [epoch for epoch in self.epochs if epoch.strategy.kept]
+        if not keeping:
+            return NOTHING_KEPT
+        most = max(epoch.strategy.kept for epoch in keeping)
+        whole = any(epoch.strategy.kept == epoch.last - epoch.first - 1 for epoch in keeping)
+        which = "each released batch" if whole else f"the last {most} released batches"
+        until = " or ".join(str(self.ends[epoch.last - 1]) for epoch in keeping)
+        return f"The exact sums of {which} are kept until the release after round {until}. {SUMS_KEPT}"
 
     def refuse_exact_noise(self, policy: str) -> None:
         if self.refusal is not None:
@@ -282,6 +293,10 @@ class RewardPlan(Plan):
     def price(self, *, exact_noise: bool = False) -> Price:
         return self.law.price(self.told)
 
+    @property
+    def retention(self) -> str:
+        return "Of a reward only what was told of it is kept, with its noise."
+
     def end_of(self, batch: int) -> int:
         return batch + 1
 
@@ -323,6 +338,10 @@ class SamplingPlan(Plan):
     def price(self, *, exact_noise: bool = False) -> Price:
         slack = ArmSampler(self.arms, self.variance, Secure()).slack(self.rounds) if exact_noise else 0.0
         return privacy.GaussianPrice(self.mu, slack, exact=False)
+
+    @property
+    def retention(self) -> str:
+        return "The exact sum of each arm's rewards is kept for good: every choice is a sample around it."
 
     def refuse_exact_noise(self, policy: str) -> None:
         most = LARGEST / (self.most_pulls + 1)

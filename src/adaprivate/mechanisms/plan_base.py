@@ -27,6 +27,9 @@ KEPT = (
 )
 """The conditions that policies see to themselves, where a guarantee rests on them; the others are the caller's."""
 
+NOTHING_KEPT = "Nothing is kept of a released batch."
+SUMS_KEPT = "Later releases share their noise. With the stored features such sums can reveal single rewards."
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(ABC):
@@ -48,6 +51,14 @@ class Plan(ABC):
     @abstractmethod
     def price(self, *, exact_noise: bool = False) -> Price:
         """What one protected unit pays over the whole run; with exact noise, for its discretisation too."""
+
+    @property
+    @abstractmethod
+    def retention(self) -> str:
+        """What a book keeps of rewards once they are released, and until when: public.
+
+        A plan that goes on may keep more; policies whose plan is not settled say so (``settings.retention``).
+        """
 
     @property
     def conditions(self) -> tuple[str, ...]:
@@ -109,6 +120,10 @@ class SimulationPlan(Plan):
 
     def price(self, *, exact_noise: bool = False) -> Price:
         return self.paid
+
+    @property
+    def retention(self) -> str:
+        return "Noise is simulated: nothing is promised about what is kept."
 
     def refuse_exact_noise(self, policy: str) -> None:
         check.expect(False, *(self.refusal or ("source", "Secure()", f"for a policy with exact noise, not {policy}")))

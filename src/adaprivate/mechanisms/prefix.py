@@ -41,6 +41,11 @@ class Strategy(ABC):
         """How many noisy rows the whole stream releases."""
         return self.steps
 
+    @property
+    def kept(self) -> int:
+        """Number of released batches, at most, whose exact sums (or mixtures of them) the state holds for later rows."""
+        return self.steps - 1
+
     @abstractmethod
     def start(self, dimension: int, exact: bool) -> Any:
         """The state before the first increment: a NamedTuple of arrays."""

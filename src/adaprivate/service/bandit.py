@@ -142,6 +142,30 @@ def _expect_servable(settings: Any) -> None:
     check.expect(not private, "policy", name, "to have public contexts: the service stores and shows what was chosen")
 
 
+LARGEST_LOSS = 0.01
+"""Independent noise is chosen where it is foreseen to cost at most so much of what can be learned."""
+
+
+def with_noise(bandit: Bandit) -> BanditSpec:
+    """The bandit's description, with independent noise where nobody chose the noise and that costs little.
+
+    A book with independent noise keeps nothing of released batches.
+    """
+    spec, settings = bandit.spec, bandit.settings
+    foreseen = getattr(settings, "foreseen_share", None)
+    if foreseen is None or "noise" in spec.options or GAUSSIAN not in settings.channels or settings.clips:
+        return spec
+    if foreseen(settings.noise) - foreseen("independent") > LARGEST_LOSS:
+        return spec
+    return dataclasses.replace(spec, options={**spec.options, "noise": "independent"})
+
+
+def retention_of(bandit: Bandit, plan: Any) -> str:
+    """What is kept of released rewards under this plan; before a channel is chosen, what each would keep."""
+    undecided = isinstance(plan, ChannelPlan) and plan.choice is None
+    return str(bandit.settings.retention if undecided else plan.retention)
+
+
 class Keys:
     """The three keys of a bandit, from its secret: of decision ids, of people, of exploration."""
 

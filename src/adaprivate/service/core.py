@@ -19,7 +19,7 @@ from adaprivate import check
 from adaprivate.mechanisms.noise import Noise, Secure
 from adaprivate.service import arriving, closing, erasure, reading, schema
 from adaprivate.service.arriving import Arrival
-from adaprivate.service.bandit import Bandit, BanditSpec, decision_of, expect_open
+from adaprivate.service.bandit import Bandit, BanditSpec, decision_of, expect_open, with_noise
 from adaprivate.service.cataloguing import catalogue_of, replace_items
 from adaprivate.service.database import Database
 from adaprivate.service.deciding import Ask, Catalogue, Decided, Prepared, Snapshot, prepared
@@ -85,7 +85,7 @@ class Service:
     def create(self, spec: BanditSpec) -> dict[str, Any]:
         """Make a bandit; its status."""
         uid, secret, now = uuid.uuid4().hex, secrets.token_bytes(96), self.clock()
-        Bandit.made(0, uid, spec, secret)  # or is refused
+        spec = with_noise(Bandit.made(0, uid, spec, secret))  # or is refused
         self.journal.begin(uid)
         description = {"uid": uid, "name": spec.name, "created_at": now, "description": spec.to_json(), "secret": secret}
         try:

@@ -179,6 +179,7 @@ class Status(_Document):
     missing: float = Field(description="What a reward that never comes counts as.")
     holdback: float
     keep_rewards: bool
+    retention: str = Field(description="What sums keep of rewards once they are released, and until when.")
     local: bool
     default_item: str | None
     featuriser: dict[str, Any] | None

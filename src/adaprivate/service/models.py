@@ -146,7 +146,10 @@ Reward = Annotated[
 
 
 class RewardRequest(Request):
-    """What came of a decision. Private: it is kept until its batch closes, and then shows in noisy sums or flips alone."""
+    """What came of a decision. Private: others see it in noisy sums or flips alone.
+
+    It is deleted when its batch closes. What exact sums keep of it, and until when, the bandit's `retention` says.
+    """
 
     reward: Reward = Field(description="From 0 to 1, or a truth value.", examples=[1])
 
@@ -220,7 +223,8 @@ class BanditRequest(Request):
     )
     unit: Literal["event", "user"] = Field(
         default="event",
-        description="Whom to protect: single rewards, or all rewards of any one person (decisions then need a user).",
+        description="Whom to protect: single rewards, or all rewards of any one person. Decisions then need a user, and of "
+        "each person only the first visits ever count (10 of noise-aware, by the option counted_visits).",
     )
     holdback: Number = Field(
         default=0.0, ge=0, le=0.5, description="The share of decisions that choose at random, for honest measurement."
@@ -228,7 +232,10 @@ class BanditRequest(Request):
     default_item: ItemId | None = Field(
         default=None, description="What callers show while nothing can be decided; answers 503 name it."
     )
-    keep_rewards: bool = Field(default=False, description="Whether raw rewards stay in the database after their release.")
+    keep_rewards: bool = Field(
+        default=False,
+        description="Whether raw rewards stay in the database. Otherwise they are deleted when their batch closes.",
+    )
     local: bool = Field(default=False, description="Rewards are flipped by clients: the service never holds a true one.")
     base_rate: Number | None = Field(
         default=None, ge=1e-4, le=1 - 1e-4, description="About how often a reward is 1, where that is known."

@@ -12,7 +12,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from adaprivate.service import erasure, estimating, schema
-from adaprivate.service.bandit import guarantee_of
+from adaprivate.service.bandit import guarantee_of, retention_of
 from adaprivate.service.schema import HOLDBACK, POLICY
 
 if TYPE_CHECKING:
@@ -119,6 +119,9 @@ def status(connection: sa.Connection, room: Room) -> dict[str, Any]:
     summary = connection.scalar(sa.select(k.c.summary).where(own).order_by(k.c.batch.desc()).limit(1))
     people = json.loads(summary).get("people") if summary else None
     worry = json.loads(summary).get("worry") if summary else None
+    assert room.snapshot is not None
+    plan: Any = room.snapshot.plan
+    retention = retention_of(bandit, plan)
     notes = [
         "Decisions use the state of the last closed batch; policies that would learn something public with every round "
         "(what was shown so far) learn it here when a batch closes.",
@@ -128,10 +131,15 @@ def status(connection: sa.Connection, room: Room) -> dict[str, Any]:
     if not bandit.needs_user and not spec.local:
         notes.append(
             "It protects single rewards: a person who comes back n times has n of them, and pays for each; unit=user "
-            "protects all rewards of a person. Whoever runs the service holds rewards until their batch closes."
+            "protects all rewards of a person, of whom only the first visits ever count."
         )
-    if not spec.keep_rewards:
-        notes.append(erasure.STATED)
+    if bandit.needs_user:
+        notes.append(
+            f"Of each person only {plan.unit.counted} ever count. Later ones are decided, and nothing is learned of them."
+        )
+    if not spec.local:
+        raw = "Raw rewards are kept." if spec.keep_rewards else erasure.STATED
+        notes.append(f"{raw} {retention}")
     if worry:
         notes.append(worry)
     if found["next_batch"]["end"] is None:
@@ -148,6 +156,7 @@ def status(connection: sa.Connection, room: Room) -> dict[str, Any]:
         "missing": bandit.missing,
         "holdback": spec.holdback,
         "keep_rewards": spec.keep_rewards,
+        "retention": retention,
         "local": spec.local,
         "default_item": spec.default_item,
         "featuriser": spec.featuriser,

@@ -35,12 +35,22 @@ def person_of(event: Event) -> str | int:
     return event.user
 
 
+def first(count: int, what: str) -> str:
+    """The first visit, the first 10 visits."""
+    return f"the first {what}" if count == 1 else f"the first {count} {what}{'es' if what.endswith('ch') else 's'}"
+
+
 class Unit(ABC):
     """Whom a plan protects."""
 
     name: ClassVar[str]
     needs_user: ClassVar[bool] = False
     """Whether every event must say whose it is."""
+
+    @property
+    def counted(self) -> str:
+        """Which visits of a person ever count; empty where nobody's are left out."""
+        return ""
 
     @property
     @abstractmethod

@@ -15,7 +15,7 @@ from adaprivate.check import Array, Floats, Integers
 from adaprivate.grid import LARGEST
 from adaprivate.mechanisms.contributions import Coordinates, EventCollector
 from adaprivate.mechanisms.noise import Noise
-from adaprivate.mechanisms.units.base import Event, Unit, person_of
+from adaprivate.mechanisms.units.base import Event, Unit, first, person_of
 from adaprivate.people.shares import MOST_VISITS, VECTOR_BITS, WAYS
 from adaprivate.privacy import Participation
 
@@ -158,6 +158,10 @@ class UserLedgerUnit(Unit):
     def participation(self) -> Participation:
         found = privacy.people()
         return dataclasses.replace(found, conditions=("user-clip", *found.conditions)) if self.way == CLIP else found
+
+    @property
+    def counted(self) -> str:
+        return first(self.visits, "batch" if self.way == CLIP else "visit")
 
     @property
     def attained(self) -> bool:

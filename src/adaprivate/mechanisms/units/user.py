@@ -14,7 +14,7 @@ from adaprivate import check
 from adaprivate.check import Array, Floats
 from adaprivate.mechanisms.contributions import Contribution, Coordinates, EventCollector, towards_zero
 from adaprivate.mechanisms.noise import EVENT_BITS, Noise
-from adaprivate.mechanisms.units.base import Event, Unit, person_of
+from adaprivate.mechanisms.units.base import Event, Unit, first, person_of
 from adaprivate.people.identity import user_text
 from adaprivate.privacy import Participation, UserLedger, users
 
@@ -152,6 +152,10 @@ class UserUnit(Unit):
     def participation(self) -> Participation:
         found = users(self.clip, self.batches, self.neighbours, self.separation)
         return dataclasses.replace(found, conditions=(*found.conditions, "public-visits"))
+
+    @property
+    def counted(self) -> str:
+        return first(self.batches, "batch")
 
     def collector(self, dimension: int, *, noise: Noise, centre: float, shape: Coordinates | None) -> UserSum:
         return UserSum(

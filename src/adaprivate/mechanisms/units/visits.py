@@ -8,7 +8,7 @@ from typing import ClassVar
 from adaprivate import check, privacy
 from adaprivate.mechanisms.contributions import Coordinates, EventCollector
 from adaprivate.mechanisms.noise import Noise
-from adaprivate.mechanisms.units.base import Unit
+from adaprivate.mechanisms.units.base import Unit, first
 from adaprivate.people.shares import MOST_VISITS
 from adaprivate.privacy import Participation
 
@@ -30,6 +30,10 @@ class UserVisitsUnit(Unit):
     @property
     def participation(self) -> Participation:
         return privacy.told_people()
+
+    @property
+    def counted(self) -> str:
+        return first(self.visits, "visit")
 
     def collector(self, dimension: int, *, noise: Noise, centre: float, shape: Coordinates | None) -> EventCollector:
         raise check.InputError("Expected unit='user-visits' for rewards that are told one by one, not for sums.")

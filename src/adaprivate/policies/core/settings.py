@@ -106,6 +106,11 @@ class PolicySettings:
         """Whom the policy protects, and how; None for one without privacy."""
         return None
 
+    @property
+    def retention(self) -> str:
+        """What a book of the policy keeps of rewards once they are released, as far as that is settled: public."""
+        return "" if self.plan is None else self.plan.retention
+
     def guarantee(self, *, exact_noise: bool = False) -> Guarantee | None:
         """What the policy promises; None for a policy without privacy."""
         return None if self.plan is None else self.plan.guarantee(self.name, exact_noise=exact_noise)

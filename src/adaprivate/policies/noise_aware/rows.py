@@ -81,20 +81,36 @@ class Rows:
     @cached_property
     def epochs(self) -> tuple[Epoch, ...]:
         """The mechanisms, one after the other, each fitted to what is known by then."""
+        return tuple(epoch for epoch, _ in self._planned())
+
+    @property
+    def learned_share(self) -> float:
+        """The share of what can be earned that choosing by these rows is foreseen to earn."""
+        total = 0.0
+        for epoch, reader in self._planned():
+            explained = 1 - self.known * self._variances(epoch, reader)
+            total += float(np.array(reader.served) @ np.sqrt(np.maximum(explained, 0.0)))
+        return total / self.boundaries[-1]
+
+    def _planned(self) -> list[tuple[Epoch, Reader]]:
+        """The mechanisms, and the reader to whom each is fitted."""
         edges = np.searchsorted(self.ends, self.boundaries, side="right").tolist()
-        found: list[Epoch] = []
+        found: list[tuple[Epoch, Reader]] = []
         known = self.known
         for first, last in zip([0, *edges], edges, strict=False):
             if last == first:
                 continue
             reader = self._reader(first, last, known)
             kept = self.released[len(found)] if len(found) < len(self.released) else None
-            found.append(kept or Epoch(first, last, self._strategy(reader)))
+            found.append((kept or Epoch(first, last, self._strategy(reader)), reader))
             if self.memory is None:
-                built = found[-1].strategy
-                encoder = np.asarray(built.matrix() / built.sensitivity())
-                known = 1 / float(reader.variances(encoder, self.noise_multiplier / self.weight)[-1])
-        return tuple(found)
+                known = 1 / float(self._variances(*found[-1])[-1])
+        return found
+
+    def _variances(self, epoch: Epoch, reader: Reader) -> Floats:
+        """The posterior variance in one direction after each batch of an epoch."""
+        encoder = np.asarray(epoch.strategy.matrix() / epoch.strategy.sensitivity())
+        return reader.variances(encoder, self.noise_multiplier / self.weight)
 
     def _strategy(self, reader: Reader) -> Strategy:
         if self.noise != "informative":

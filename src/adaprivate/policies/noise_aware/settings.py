@@ -14,11 +14,12 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from adaprivate import check, privacy
+from adaprivate import check, mechanisms, privacy
 from adaprivate.check import Floats, Integers
 from adaprivate.mechanisms import Shape
-from adaprivate.mechanisms.channels import ChannelPlan
+from adaprivate.mechanisms.channels import KEPT_BY, ChannelPlan
 from adaprivate.mechanisms.plan import BatchPlan, Epoch
+from adaprivate.mechanisms.plan_base import NOTHING_KEPT, SUMS_KEPT
 from adaprivate.policies.noise_aware import starting
 from adaprivate.policies.noise_aware.clipped import Clipped, clipped_sums
 from adaprivate.policies.noise_aware.options import NoiseAwareOptions
@@ -105,6 +106,10 @@ class NoiseAwareSettings(NoiseAwareOptions):
             weight=self.expected_weight,
         )
 
+    def foreseen_share(self, noise: str) -> float:
+        """The learned share that Gaussian sums with this noise are foreseen to reach: from public settings alone."""
+        return self._rows(0, noise).learned_share
+
     @cached_property
     def rows(self) -> Rows | None:
         """The Gaussian channel, where it is used; before the choice only when its batches end is certain."""
@@ -188,6 +193,18 @@ class NoiseAwareSettings(NoiseAwareOptions):
             unit=self.protected,
             choice=None if self.choice is None else dataclasses.asdict(self.choice),
         )
+
+    @property
+    def retention(self) -> str:
+        if self.choice is not None or "gaussian" not in self.channels:
+            return super().retention
+        memory = mechanisms.strategy(self.noise, 3).kept > 0
+        until = f"The exact sums of released batches are kept until round {self.boundaries[0]}. {SUMS_KEPT}"
+        kept = {**KEPT_BY, "gaussian": until if memory else NOTHING_KEPT}
+        if len(self.channels) == 1:
+            return kept["gaussian"]
+        each = " ".join(f"{name.capitalize()}: {kept[name]}" for name in self.channels)
+        return f"After the first {self.scouted} rounds the policy chooses a channel by what it was offered. {each}"
 
     # --- what is played -----------------------------------------------------------------------------------------------
 

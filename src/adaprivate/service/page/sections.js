@@ -152,6 +152,7 @@ function drawNotes(status) {
     ["Dimension", whole(status.dimension)],
     ["Default item", status.default_item ?? "none"],
     ["Raw rewards", status.local ? "never seen, only flipped bits" : kept],
+    ["Kept in sums", status.retention],
     ...(dropped.clipped ? [["Features clipped", whole(dropped.clipped)]] : []),
     ...(dropped.visits_beyond ? [["Visits not counted", whole(dropped.visits_beyond)]] : []),
   ]);
