@@ -1,6 +1,7 @@
 """What the service states of a bandit is true: its settings, the price of going on after a rollback."""
 
 import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,15 @@ from tests.service.calling import Caller
 from tests.service.conftest import Clock, decide, made
 
 from adaprivate import mechanisms
+from adaprivate.mechanisms import packing
 from adaprivate.mechanisms.channels import KEPT_BY
 from adaprivate.mechanisms.plan import plan_from_bytes
 from adaprivate.mechanisms.plan_base import NOTHING_KEPT, SUMS_KEPT
 from adaprivate.privacy.price import EitherPrice, compose
-from adaprivate.service import backups, keeping, schema
+from adaprivate.service import backups, keeping, moving, schema
 from adaprivate.service.bandit import BanditSpec
-from adaprivate.service.core import Service
+from adaprivate.service.core import Ask, Service
+from adaprivate.service.database import Database
 from adaprivate.service.faults import Fault
 from adaprivate.service.journal import Journal
 from adaprivate.service.migrations import upgrade
@@ -153,6 +156,70 @@ def test_the_status_shows_what_rewards_were_taken_for(service):
     assert (status["base_rate"], status["missing"]) == (0.04, 0.0)
     status = service.status("plain")
     assert (status["base_rate"], status["missing"]) == (None, 0.5)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"options": {"noise": "sqrt"}},
+        {"options": {"noise": "blt"}},
+        {"policy": "noise-aware", "options": {"channel": "items"}},
+        {"policy": "noise-aware-ts", "unit": "user", "options": {"weights": "clip"}},
+        {"policy": "noise-aware-ts", "unit": "user", "options": {"noise": "sqrt"}},
+    ],
+    ids=["sums", "buffers", "items", "clipped", "people"],
+)
+def test_the_size_of_an_export_is_that_of_its_shape(tmp_path_factory, clock, monkeypatch, options):
+    """Whatever was rewarded: sums of 0, of eight digits, of odd numbers, or no reward at all."""
+    monkeypatch.setattr(moving, "_BLOCK", 1)
+    monkeypatch.setattr("adaprivate.service.core.secrets.token_bytes", bytes)  # people's numbers are the same
+    sizes, contents = set(), set()
+    for reward in (None, 0.0, 1.0, 0.123456, 1e-9, 1 / 3):
+        folder = tmp_path_factory.mktemp("export")
+        upgrade(f"sqlite:///{folder / 'service.db'}")
+        service = Service(f"sqlite:///{folder / 'service.db'}", journal=folder / "journal", clock=clock)
+        made(service, **options)
+        users = [f"u{n % 7}" if options.get("unit") == "user" else None for n in range(13)]
+        for _ in range(2):
+            asks = [service.check("page", Ask(["a"], user=user)) for user in users]  # what is chosen tells of releases
+            ids = [one.decision_id for one in service.decide([("page", asks, None)])[0]]
+            service.reward([(one, reward) for one in ids if reward is not None])
+            clock.now += 61
+            while service.close_due():
+                pass
+        with service.database.reading() as connection:
+            row = connection.execute(sa.select(schema.bandits)).one()
+            _, private = moving._parts(connection, row, whole=True)
+        service.close()
+        sizes.add(len(private))
+        contents.add(len(private.rstrip(b" ")))
+    assert len(sizes) == 1
+    assert len(contents) > 1, "what is in it does differ in size"
+
+
+def test_a_file_in_which_books_are_compressed_is_read(service, clock, tmp_path, monkeypatch):
+    made(service, options={"noise": "sqrt"})
+    decide(service, 12)
+    clock.now += 61
+    assert service.close_due() == 1
+    books = sa.select(schema.books.c.book, schema.books.c.plan)
+    with service.database.reading() as connection:
+        before = connection.execute(books).all()
+    passphrase, file = "correct horse battery staple", tmp_path / "page.bandit"
+    with monkeypatch.context() as older:
+        older.setattr(moving, "_FORMAT", 1)
+        older.setattr(packing, "document_of", bytes)
+        older.setattr(packing, "longest", len)
+        moving.export(service.database, service.journal, "page", file, passphrase)
+    with zipfile.ZipFile(file) as archive:
+        assert {part.date_time for part in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    url = f"sqlite:///{tmp_path / 'there.db'}"
+    upgrade(url)
+    there = Database(url)
+    moving.import_(file, there, Journal(tmp_path / "there"), passphrase)
+    with there.reading() as connection:
+        assert connection.execute(books).all() == before
+    there.close()
 
 
 class TestWhatIsKept:

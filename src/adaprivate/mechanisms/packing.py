@@ -16,11 +16,39 @@ from adaprivate import check
 from adaprivate.check import Array
 
 _MARK = "array"
+WIDEST = 80
+"""Characters that a number takes at most: a sum of 2^60 events in the finest units that any strategy keeps has 60."""
 
 
 def to_bytes(value: Any) -> bytes:
     """Nested dicts, lists and tuples of plain values and arrays, as bytes."""
-    return zlib.compress(json.dumps(_plain(value), allow_nan=True).encode(), 1)
+    return compressed(json.dumps(_plain(value), allow_nan=True).encode())
+
+
+def compressed(document: bytes) -> bytes:
+    """The bytes of a document that :func:`document_of` took out of them."""
+    return zlib.compress(document, 1)
+
+
+def document_of(data: bytes) -> bytes:
+    """The document in what :func:`to_bytes` wrote, not compressed: its length still depends on the numbers in it."""
+    return zlib.decompress(data)
+
+
+def longest(document: bytes) -> int:
+    """Length that a document of this shape has at most: the same whatever numbers, compressed or not, it holds."""
+    return len(json.dumps(_widest(json.loads(document))))
+
+
+def _widest(value: Any) -> Any:
+    """The same structure with every number and text at its widest; arrays of a fixed width stay as they are."""
+    if isinstance(value, dict) and value.get(_MARK) not in (None, "whole", "dict"):
+        return value
+    if isinstance(value, dict):
+        return {key: _widest(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_widest(entry) for entry in value]
+    return "0" * max(len(value) if isinstance(value, str) else 0, WIDEST)
 
 
 def from_bytes(data: bytes) -> Any:

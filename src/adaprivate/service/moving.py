@@ -1,8 +1,9 @@
 """A bandit moves to another database, in one file. The file holds its rewards and secrets, sealed with a passphrase.
 
 The file is a ZIP archive: what is public lies in it as JSON, one document for each table, and can be read without the
-passphrase; rewards, the books' sums and noise, keys and idempotency keys are sealed, at a length that does not tell how
-many rewards there are. In the transaction that reads it the bandit stops where it was: it goes on in one place only, else
+passphrase; rewards, the books' sums and noise, keys and idempotency keys are sealed. Their length is filled up to a bound
+that depends on public facts alone: how many decisions wait, and the shape of the books. Nothing that is sealed is
+compressed. In the transaction that reads it the bandit stops where it was: it goes on in one place only, else
 both would release the same batch.
 """
 
@@ -25,6 +26,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from adaprivate import check
+from adaprivate.mechanisms import packing
 from adaprivate.runtime.files import write_private
 from adaprivate.service import erasure, migrations, schema
 from adaprivate.service.bandit import NAME
@@ -33,7 +35,7 @@ from adaprivate.service.journal import Journal
 from adaprivate.service.keeping import BEING_WRITTEN, Digests, bandit_row, digests, standing
 from adaprivate.service.sealing import expect_passphrase, opened, sealed
 
-_FORMAT = 1
+_FORMAT = 2
 _ABOUT, _SEALED = "about.json", "private.sealed"
 _PUBLIC = (schema.items, schema.decisions, schema.releases, schema.ledger)
 _PRIVATE = (schema.rewards, schema.requests)
@@ -100,7 +102,8 @@ def import_(
     description = json.dumps(json.loads(bandit["description"]) | {"name": wanted})
     values = {**bandit, "name": wanted, "description": description, "secret": private["secret"]}
     for book in books:
-        book |= {"book": private["books"][str(book["stream"])], "claimed_until": 0.0}
+        sealed_book = private["books"][str(book["stream"])]
+        book |= {"book": packing.compressed(sealed_book), "claimed_until": 0.0}
     with _once(file), database.writing() as connection:
         known = journal.known(str(bandit["uid"]))
         for stream, noted in known.published.items():
@@ -152,7 +155,8 @@ def _parts(connection: sa.Connection, row: sa.Row[Any], *, whole: bool) -> tuple
     bandit = dict(row._mapping)
     secret = bandit.pop("secret")
     books = _rows(connection, schema.books, row.id)
-    private: dict[str, Any] = {"secret": secret, "books": {str(book["stream"]): book.pop("book") for book in books}}
+    open_books = {str(book["stream"]): packing.document_of(book.pop("book")) for book in books}
+    private: dict[str, Any] = {"secret": secret, "books": open_books}
     private["requests"] = _rows(connection, schema.requests, row.id)
     about = {
         "about": f"A bandit of adaprivate. All but {_SEALED} is public.",
@@ -164,11 +168,13 @@ def _parts(connection: sa.Connection, row: sa.Row[Any], *, whole: bool) -> tuple
     documents = {_ABOUT: about, "books.json": books}
     documents |= {f"{table.name}.json": _rows(connection, table, row.id) for table in _PUBLIC}
     keeps = json.loads(bandit["description"]).get("keep_rewards", False)
-    waiting = bandit["decided"] - (0 if keeps else min(book["closed_round"] for book in books))
-    most = len(_json(private)) + _OF_A_REWARD * waiting
-    private["rewards"] = _rows(connection, schema.rewards, row.id)
+    first = 0 if keeps else min(book["closed_round"] for book in books)
+    widest = {stream: bytes(packing.longest(book)) for stream, book in open_books.items()}
+    most = len(_json(private | {"books": widest})) + _OF_A_REWARD * (bandit["decided"] - first + 1)
+    private["rewards"] = [one for one in _rows(connection, schema.rewards, row.id) if one["round"] >= first]
     text = _json(private)
-    filled = text + b" " * (-(-max(most, len(text)) // _BLOCK) * _BLOCK - len(text))
+    assert len(text) <= most, "the bound holds whatever came"
+    filled = text + b" " * (-(-most // _BLOCK) * _BLOCK - len(text))
     return {name: _json(document) for name, document in documents.items()}, filled
 
 
