@@ -8,6 +8,7 @@ Then with exact noise, by the bounds of `adaprivate audit`. Leaks are planted, a
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
+from unittest.mock import patch
 
 import pytest
 import sqlalchemy as sa
@@ -15,7 +16,7 @@ from tests.service.conftest import new_database
 from tests.service.transcripts import Forced, Template, World, difference, forcing
 
 from adaprivate.mechanisms.book import Told
-from adaprivate.service import closing, pages, reading, schema
+from adaprivate.service import closing, moving, pages, reading, schema
 from adaprivate.service.backups import restore
 from adaprivate.service.batches import find_due
 from adaprivate.service.core import Service
@@ -42,7 +43,13 @@ TOWN = {
     "people": PEOPLE,
     "people-held": PEOPLE | HELD | {"batch_size": 8},
     "people-flips": FLIPS | HELD | {"unit": "user"},
+    "people-clipped": PEOPLE | {"batch_size": 8, "options": {"weights": "clip"}},
+    "people-on": PEOPLE | {"rounds": 16, "batch_size": 8},
+    "goes-on": NOISE_AWARE | {"rounds": 16, "batch_size": 8, "options": {"channel": "gaussian"}},
+    "correlated": TS | {"options": {"noise": "sqrt"}},
 }
+GROWN = ["people-clipped", "people-on", "goes-on", "correlated"]
+"""Bandits that clip people, whose plan goes on after its rounds, or whose books keep exact sums of closed batches."""
 SMALL = ["sums-held", "auto", "flips"]
 STEPS, VISITORS = 6, 8
 PROTECTED = 3
@@ -90,6 +97,7 @@ def play(world, names, fate, steps=STEPS):
             if moment in (50.0, 61.0) or step == steps - 1:
                 look(world, names)
         reward_others(world, step, others[::7])  # of batches that are closed, or again
+        world.seen += exported(world)
     probe(world, names)
 
 
@@ -155,11 +163,23 @@ def probe(world, names):
 
 
 class Show(NamedTuple):
-    """What a world showed, its noise, and how often each bandit released something."""
+    """What a world showed, its noise, how often each bandit released something, and up to which round."""
 
     transcript: list
     source: Forced
     versions: list
+    closed: dict
+
+
+def exported(world):
+    """What an export of each bandit shows: its public documents, and the length of what is sealed, to the byte."""
+    found = []
+    with world.service.database.reading() as connection, patch.object(moving, "_BLOCK", 1):
+        for row in connection.execute(sa.select(schema.bandits)).all():
+            public, private = moving._parts(connection, row, whole=True)
+            found += [(f"export of {row.name}, {name}", document) for name, document in sorted(public.items())]
+            found.append((f"export of {row.name}, length of what is sealed", len(private)))
+    return found
 
 
 def shown(template, folder, fate, record=None, *, steps=STEPS, **options):
@@ -167,8 +187,10 @@ def shown(template, folder, fate, record=None, *, steps=STEPS, **options):
     names = [one["name"] for one in template.bandits]
     with forcing(), template.world(folder, source, **options) as world:
         play(world, names, fate, steps)
-        versions = [world.ask("read", "GET", f"/bandits/{name}").json()["version"] for name in names]
-        return Show(world.transcript(), source, versions)
+        statuses = {name: world.ask("read", "GET", f"/bandits/{name}").json() for name in names}
+        closed = {name: status["next_batch"]["start"] for name, status in statuses.items()}
+        versions = [status["version"] for status in statuses.values()]
+        return Show(world.transcript(), source, versions, closed)
 
 
 @pytest.fixture(scope="module")
@@ -184,14 +206,20 @@ def towns(tmp_path_factory):
     return make
 
 
-@pytest.mark.parametrize("fate", [name for name in FATES if name != "one"])
-def test_not_a_byte_tells_of_a_reward_but_through_released_numbers(towns, tmp_path, fate, capfd):
-    template, first = towns(*(TOWN if fate in ("missing", "late") else SMALL))
+PLAIN = [one for one in TOWN if one not in GROWN]
+CASES = [(fate, PLAIN if fate in ("missing", "late") else SMALL) for fate in FATES if fate != "one"]
+CASES += [(fate, GROWN) for fate in ("zero", "missing")]
+
+
+@pytest.mark.parametrize(("fate", "names"), [pytest.param(*case, id=f"{case[0]}, {case[1][0]}") for case in CASES])
+def test_not_a_byte_tells_of_a_reward_but_through_released_numbers(towns, tmp_path, fate, names, capfd):
+    template, first = towns(*names)
     other = shown(template, tmp_path / "world", FATES[fate], first.source.record)
     assert difference(first.transcript, other.transcript) is None
     assert not other.source.strayed, "which noise is drawn depends on rewards"
     assert other.source.drawn == first.source.drawn
     assert min(other.versions) >= 2
+    assert all(other.closed[name] > TOWN[name]["rounds"] for name in ("people-on", "goes-on") if name in names)
     different = first.source.hidden - other.source.hidden
     assert (len(different) > 0) == (fate not in ("slow", "sent thrice", "contradicted", "among many"))
     assert capfd.readouterr() == ("", "")
@@ -326,3 +354,31 @@ def test_not_a_byte_on_postgresql(towns, tmp_path, postgresql):
     assert difference(found[0].transcript, found[1].transcript) is None
     assert found[0].source.hidden != found[1].source.hidden
     assert min(found[1].versions) >= 2
+
+
+def test_no_error_tells_of_a_reward(towns, tmp_path, monkeypatch):
+    """Its text holds all rewards that wait, and the exact book: neither answers nor the log repeat it."""
+    template, _ = towns("sums", "flips")
+
+    def broken(connection, *more):
+        raise RuntimeError(f"{rewards_of(connection)} {more}")
+
+    def commit(database, bandit, batch, outcome, *_):
+        with database.reading() as connection:
+            broken(connection, outcome.book)
+
+    transcripts = []
+    for value in (1.0, 0.0):
+        with template.world(tmp_path / str(value)) as world:
+            for one in decide(world, "sums", 0):
+                world.ask("reward", "PUT", f"/decisions/{one['decision_id']}/reward", {"reward": value})
+            with monkeypatch.context() as patched:
+                patched.setattr(reading, "status", broken)
+                patched.setattr(closing, "_commit", commit)
+                assert world.watch("read", "GET", "/bandits/sums").status == 500
+                world.watch("read", "GET", "/metrics")
+                world.turn(70.0)
+            assert world.ask("read", "GET", "/bandits/sums").json()["version"] == 0
+            transcripts.append(world.transcript())
+    assert difference(*transcripts) is None
+    assert any("RuntimeError" in str(content) for _, content in transcripts[0])
