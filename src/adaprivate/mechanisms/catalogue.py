@@ -5,7 +5,7 @@ be played. In the coordinates root^-1 x, W = root root', the noise is round and 
 and contribution bounds need not know about shapes: they work there, and the release is mapped back.
 
 The least tr(M W) over admissible W: with y = M^1/2 x it is the largest (tr S(p)^1/2)^2, S(p) = sum p_i y_i y_i', over
-weights p that sum to 1, and W = M^-1/2 V M^-1/2 for V a multiple of S^1/2 (docs/privacy.md, "Noise shaped to a catalogue").
+weights p that sum to 1, and W = M^-1/2 V M^-1/2 for V a multiple of S^1/2 (docs/privacy.md, Lemma 8).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 "flip" tells it at once as one flipped bit; "items" adds it to a block's whole-number sum, released with discrete Laplace
 noise when the block closes; "gaussian" adds it to the batch sums of a :class:`~adaprivate.mechanisms.plan.BatchPlan`.
 Whoever routes says with every event which channel it takes, without looking at rewards; the guarantee holds for every such
-rule (docs/privacy.md, "Channels").
+rule (docs/privacy.md, Theorem 7).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 An event contributes ``(reward - centre) * features``. Features longer than 1 are clipped (and counted), rewards outside
 [0, 1] are refused. For exact noise everything is integer arithmetic on the grid of :mod:`adaprivate.mechanisms.noise`:
 features are truncated towards zero to multiples of 2^-20, rewards to multiples of 2^-30, and products towards zero again.
-The bounds survive each truncation exactly (docs/privacy.md, "Exact noise").
+The bounds survive each truncation exactly (docs/privacy.md, Lemma 9).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A message is (reward - centre) x, then the upper triangle of x x', row by row. With exact noise x and the reward are
 truncated to multiples of 2^-20 *before* they are multiplied, so that every number of a message is a whole multiple of
 2^-40, the grid of the noise, and nothing is rounded afterwards: what is noised is the message of another context of norm at
-most 1 and another reward in [0, 1], and its reach is theirs (docs/privacy.md, "Local messages").
+most 1 and another reward in [0, 1], and its reach is theirs (docs/privacy.md, Lemma 4).
 """
 
 from __future__ import annotations

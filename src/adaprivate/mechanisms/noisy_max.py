@@ -19,7 +19,7 @@ class NoisyMax(Mechanism):
     """The index of the largest entry after N(0, sigma_i^2) on entry i, which one unit moves by at most s_i; released once.
 
     Ou et al. 2024, Algorithm 4. Its price is mu = max_i s_i / sigma_i, whatever the number of entries, when one unit moves
-    a single entry: their Theorem 6, which states less, is false (docs/privacy.md, "Finite arms"). The index comes as an
+    a single entry: their Theorem 6, which states less, is false (docs/privacy.md, Lemma 7). The index comes as an
     array of one number; equal entries go to the first.
     """
 

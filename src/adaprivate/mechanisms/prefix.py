@@ -3,7 +3,7 @@
 A *strategy* is a public lower-triangular matrix C. After batch k the mechanism releases the new rows of C s plus fresh
 noise, and decodes everything released so far into an estimate of the running sum s_1 + ... + s_k. One unit touching one
 batch moves the rows by at most its change times the largest column norm of C; that, and nothing else, is what the noise
-must cover, also when later batches depend on earlier releases (docs/privacy.md, "Correlated releases").
+must cover, also when later batches depend on earlier releases (docs/privacy.md, Theorem 1).
 """
 
 from __future__ import annotations

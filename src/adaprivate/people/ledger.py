@@ -5,7 +5,7 @@ at most the root of
 
     L = sum over pairs s, t of their visits of |G_j(s)j(t)| |f_s . f_t|,     G = C'C,  j(t) the batch of visit t,
 
-whatever the rewards are (docs/privacy.md, "People"). The ledger scales f so that L stays within the person's share of 1
+whatever the rewards are (docs/privacy.md, Theorem 2). The ledger scales f so that L stays within the person's share of 1
 after every visit, and checks it in whole numbers: f on the grid 2^-10, |G| rounded up to 2^-30, L in units of 2^-50. It is
 kept in flat arrays: a person takes 29 bytes, and a counted visit 8 and two for each coordinate.
 """

@@ -1,7 +1,7 @@
 """Budgets for steps whose cost is chosen along the way.
 
 A filter fixes a budget first and refuses the step that would exceed it, before the step happens. For Gaussian steps it
-costs nothing over a schedule known in advance (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2022): as long as every
+costs nothing over a schedule known in advance (docs/privacy.md, Theorem 10; Smith & Thakurta 2022): as long as every
 step is mu_t-GDP given what came before and the sum of mu_t^2 stays within mu^2, the whole is mu-GDP.
 
 Accounts are kept in exact fractions: no sequence of steps overspends, or is refused, by rounding.

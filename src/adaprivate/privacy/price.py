@@ -105,7 +105,10 @@ class GaussianPrice(Price):
 
 @dataclass(frozen=True)
 class SampledGaussianPrice(Price):
-    """Gaussian noise on a Poisson sample of rewards in [0, 1]: exact for one replaced reward (docs/privacy.md)."""
+    """Gaussian noise on a Poisson sample of rewards in [0, 1]: exact for one replaced reward.
+
+    The proof is in docs/privacy.md, Theorem 9.
+    """
 
     sigma: float
     sampling_rate: float
@@ -198,7 +201,7 @@ class NumericalPrice(Price):
 class EitherPrice(Price):
     """One of these prices, whichever: every unit pays exactly one of them, and which one is public before it pays.
 
-    Whoever does not know which states the worst of them at every point (docs/privacy.md, "Channels").
+    Whoever does not know which states the worst of them at every point (docs/privacy.md, Theorem 7).
     """
 
     prices: tuple[Price, ...]

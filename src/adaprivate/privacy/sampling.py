@@ -5,8 +5,8 @@ is added. For neighbours that differ in one reward r in [0, 1] (same features, n
 
     delta(epsilon) = q delta_G(log(1 + (e^epsilon - 1) / q); 1 / sigma),
 
-in both directions; docs/privacy.md has the proof. The bound does not hold for rewards in [-1, 1] or when features may
-change as well: there the two contributions can be two apart.
+in both directions (docs/privacy.md, Theorem 9). The bound does not hold for rewards in [-1, 1] or when features may change
+as well: there the two contributions can be two apart.
 """
 
 from __future__ import annotations

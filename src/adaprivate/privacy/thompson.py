@@ -2,7 +2,7 @@
 
 Every arm is pulled b times first; then each round samples theta_i ~ N(sum_i / (n_i + 1), c / (n_i + 1)) and plays the
 largest. A reward of arm j moves theta_j's mean by at most 1 / (n_j + 1), so a round costs mu^2 = 1 / (c (n_j + 1)), where
-n_j >= max(b, 1) once that reward is there; pre-pulls look at nothing (docs/privacy.md, "Finite arms").
+n_j >= max(b, 1) once that reward is there; pre-pulls look at nothing (docs/privacy.md, Lemma 6).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A public coin says which rounds; where people are protected it is tossed once for each of them, so all rewards of a person
 enter one book. A reward enters the policy's book or this one, never both: whoever is protected pays the larger of two
-prices, and this one is pure epsilon, no larger than the policy's (docs/privacy.md, "The holdback").
+prices, and this one is pure epsilon, no larger than the policy's (docs/privacy.md, Theorem 8).
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def people(dimension: int) -> list[tuple[Floats, float]]:
 
 
 def _furthest(dimension: int) -> Floats:
-    """Of a context that, with the one of its negatives in reverse order, attains the reach (docs/privacy.md)."""
+    """Of a context that, with the one of its negatives in reverse order, attains the reach (docs/privacy.md, Lemma 4)."""
     return np.array([math.cos(math.pi / 12), math.sin(math.pi / 12)])[:dimension]
 
 

@@ -2,7 +2,7 @@
 
 A reward r between 0 and 1 is first rounded to 1 with probability r. Whatever r is, the bit told is 1 with a probability
 between 1 - p and p, so the odds of any two rewards differ by a factor of p / (1 - p) at most: pure epsilon-DP of the
-reward, with no delta, and local, since the flip needs nothing but the reward (docs/privacy.md, "Randomised response").
+reward, with no delta, and local, since the flip needs nothing but the reward (docs/privacy.md, Lemma 5).
 Rounding need not be exact for that, the flip must be. With exact noise it is one comparison of whole numbers: p, a float
 between 1/2 and 1, is a whole multiple of 2^-53, and of the 2^53 numbers that 53 bits of the operating system's randomness
 make, all alike probable, exactly p 2^53 are smaller than p 2^53.

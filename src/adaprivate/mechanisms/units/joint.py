@@ -2,7 +2,7 @@
 
 e = (sqrt(1 - b^2) x, b) are the features and a public constant, of norm at most 1. Replacing x and r moves the pair
 (svec(e e') / sqrt(8), (r - 1/2) e) by at most 1, and r alone can: so private contexts cost what private rewards cost
-(docs/privacy.md, "Contexts at no cost"). Noise of standard deviation s on (r - 1/2) e is sqrt(8) s on the diagonal of e e'
+(docs/privacy.md, Theorem 4). Noise of standard deviation s on (r - 1/2) e is sqrt(8) s on the diagonal of e e'
 and 2 s off it. With another public centre c than 1/2, (r - c) e has 2 max(c, 1 - c) times its noise.
 
 Rows are rounded before products are formed: whole numbers of 2^-10, of norm at most 1, and rewards too. What is summed up
