@@ -9,6 +9,7 @@ import adaprivate as ap
 from adaprivate import environments, report
 from adaprivate.check import InputError
 from adaprivate.planning import arms as planning
+from adaprivate.policies.core.overview import START_HERE
 from adaprivate.service.core import BanditSpec
 from adaprivate.simulation import mean_sem, policy_settings, run_all
 
@@ -123,3 +124,8 @@ def test_items_lose_far_less_than_lazy_blocks_on_the_usual_arms():
     difference, error = mean_sem([b - a for a, b in zip(ours, lazy, strict=True)])
     assert difference > 4 * error
     assert np.median(ours) < 0.2 * np.median(lazy)
+
+
+def test_the_list_of_policies_sends_arms_to_items():
+    assert "fixed arms: channel=items" in START_HERE["noise-aware"]
+    assert START_HERE["lazy-dp-ts"].startswith("a rival on fixed arms")
