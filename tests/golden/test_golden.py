@@ -1,12 +1,12 @@
-"""Every example of every policy does what was recorded: the same choices and whole numbers, floats to 1e-9."""
+"""Policies and made worlds do what was recorded: the same choices and whole numbers, floats to 1e-9."""
 
 import json
 
 import pytest
-from tests.golden.transcripts import RECORD, examples, transcript
+from tests.golden.transcripts import RECORD, WORLDS, drawn, examples, transcript, worlds
 
-RECORDED = json.loads(RECORD.read_text())
-EXAMPLES = examples()
+RECORDED, RECORDED_WORLDS = json.loads(RECORD.read_text()), json.loads(WORLDS.read_text())
+EXAMPLES, PLACES = examples(), worlds()
 
 
 def assert_same(one, other, where):
@@ -29,8 +29,14 @@ def test_does_what_was_recorded(name):
     assert_same(transcript(EXAMPLES[name]), RECORDED[name], name)
 
 
+@pytest.mark.parametrize("name", PLACES)
+def test_a_world_is_what_was_recorded(name):
+    assert_same(drawn(PLACES[name]), RECORDED_WORLDS[name], name)
+
+
 def test_nothing_recorded_is_gone():
     assert [*RECORDED] == [*EXAMPLES]
+    assert [*RECORDED_WORLDS] == [*PLACES]
 
 
 def test_a_change_in_the_last_digits_is_seen():

@@ -1,22 +1,26 @@
-"""What every example of every policy does today: it guards a move of code, and is no oracle of what is right.
+"""What every example of every policy and of every made world does: it guards a move of code, and is no oracle.
 
 ``python -m tests.golden.transcripts`` records it anew.
 """
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 
-from adaprivate import policies
+from adaprivate import environments, policies
 from adaprivate.check import InputError
+from adaprivate.compiled import entry, streams
+from adaprivate.environments.protocol import draw, visitor
 from adaprivate.mechanisms import Secure
 from adaprivate.runtime.policy import Policy
 from adaprivate.testing.books import open_noise
 from adaprivate.testing.suite import fixed_arms, offers, whose
 
-RECORD = Path(__file__).with_name("policies.json")
+RECORD, WORLDS = Path(__file__).with_name("policies.json"), Path(__file__).with_name("worlds.json")
+ROUNDS = 40
 DRAWING = ("lazy-dp-ts", "filtered-thompson", "modified-thompson", "thompson")
 """Policies on arms that draw their choices: with exact noise these differ from run to run."""
 
@@ -26,6 +30,33 @@ def examples():
     return {
         f"{name}-{place}": example for name in policies.names() for place, example in enumerate(policies.examples(name))
     }
+
+
+def worlds():
+    """Every example of every environment that needs no recorded data, by environment and place."""
+    kinds = [type(environments.environment(name)) for name in environments.names()]
+    found = {kind: sys.modules[kind.__module__].EXAMPLES for kind in kinds if not getattr(kind, "recorded", False)}
+    return {
+        f"{kind.name}-{place}": example
+        for kind, examples in found.items()
+        for place, example in enumerate(one for one in examples if type(one) is kind)
+    }
+
+
+@entry
+def _play(world, candidates, means, rewards, people, rng):
+    for t in range(len(means)):
+        draw(world, t, candidates[t], means[t], rewards[t], rng)
+        people[t] = visitor(world, t)
+
+
+def drawn(place):
+    """Candidates, mean rewards, rewards and people of a world's first rounds."""
+    shape = (ROUNDS, place.candidates)
+    candidates, means, rewards = np.zeros((*shape, place.dimension)), np.zeros(shape), np.zeros(shape)
+    people = np.zeros(ROUNDS, dtype=np.int64)
+    _play(place.world(5), candidates, means, rewards, people, streams(5, 1, 2))
+    return [weighed(candidates), weighed(means), weighed(rewards), people.tolist() if people.max() > 0 else []]
 
 
 def simulated(settings):
@@ -96,5 +127,6 @@ def letters(actions):
 
 
 if __name__ == "__main__":
-    lines = [f"{json.dumps(key)}: {json.dumps(transcript(example))}" for key, example in examples().items()]
-    RECORD.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    for path, found, told in ((WORLDS, worlds(), drawn), (RECORD, examples(), transcript)):
+        lines = [f"{json.dumps(key)}: {json.dumps(told(example))}" for key, example in found.items()]
+        path.write_text("{\n" + ",\n".join(lines) + "\n}\n")

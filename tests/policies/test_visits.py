@@ -10,8 +10,7 @@ import adaprivate as ap
 from adaprivate import environments, policies
 from adaprivate.check import InputError
 from adaprivate.compiled import entry, streams
-from adaprivate.environments.people import SESSION, PeopledWorld
-from adaprivate.environments.protocol import draw, visitor, visitors
+from adaprivate.environments.protocol import SESSION, PeopledWorld, draw, visitor, visitors
 from adaprivate.simulation import run_all, whole_state
 
 FALSE_ALARM = 1e-6

@@ -12,7 +12,8 @@ from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, uniform
 from adaprivate.environments.protocol import draws, rooms
-from adaprivate.offered import Offered, offer, offered
+from adaprivate.environments.synthetic import room_of_arms
+from adaprivate.offered import Offered, offer
 
 
 class FixedArmsWorld(NamedTuple):
@@ -27,9 +28,7 @@ class FixedArmsWorld(NamedTuple):
     """1 - e^-rate of each arm."""
 
 
-@rooms.of(FixedArmsWorld)
-def _room(world: FixedArmsWorld, count: int, dimension: int) -> Offered:
-    return offered(world.arms, count)
+rooms.of(FixedArmsWorld)(room_of_arms)
 
 
 @draws.of(FixedArmsWorld)

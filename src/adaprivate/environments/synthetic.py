@@ -1,16 +1,16 @@
 """Arms with random features and a logistic or linear mean reward: the world of the AdaPrivate-TS paper, Sec 4.1.
 
 Options make others of it: ``arms`` equal to ``candidates`` offers the same set every round, in another order; ``arms=0``
-new feature vectors every round, and ``shared=3`` a part that a round's candidates have in common; ``features="one-hot"`` as many unrelated arms as dimensions; ``base_rate=0.03`` rare
-clicks; ``norms=0.2`` or ``norms=(0.05, 1)`` other lengths; ``decay`` a spectrum that falls off; ``people=2000`` that many
-who return, ``visits`` how.
+new feature vectors every round, and ``shared=3`` a part that a round's candidates have in common; ``features="one-hot"``
+as many unrelated arms as dimensions; ``base_rate=0.03`` rare clicks; ``norms=0.2`` or ``norms=(0.05, 1)`` other lengths;
+``decay`` a spectrum that falls off; ``people=2000`` that many who return, ``visits`` how.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,9 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 
 from adaprivate import check
-from adaprivate.check import Floats
+from adaprivate.check import Floats, option
 from adaprivate.compiled import Streams, draw_first, kernel, normals, uniform
-from adaprivate.environments.people import PeopledWorld, check_people, peopled
-from adaprivate.environments.protocol import draws, rooms
+from adaprivate.environments.protocol import VISITS, PeopledWorld, draws, peopled, rooms
 from adaprivate.offered import Offered, how_many, offer, offered
 
 LINKS = ("logistic", "linear")
@@ -71,7 +70,8 @@ def fill_rewards(kind: int, means: Floats, rewards: Floats, rng: Streams) -> Non
 
 
 @rooms.of(ArmsWorld)
-def _room(world: ArmsWorld, count: int, dimension: int) -> Offered:
+def room_of_arms(world: Any, count: int, dimension: int) -> Offered:
+    """Room for places in the table of a world's arms."""
     return offered(world.arms, count)
 
 
@@ -126,39 +126,30 @@ class Synthetic:
     """
 
     name: ClassVar[str] = "synthetic"
-    dimension: int = 20
-    arms: int = 100
+    dimension: int = option(20, check.whole, at_least=1)
+    arms: int = option(100, check.whole, at_least=0)
     candidates: int = 5
-    link: str = "logistic"
-    reward: str = "bernoulli"
-    signal: float = 2.0
-    offset: float = 0.0
-    decay: float = 0.0
-    shared: float = 0.0
+    link: str = option("logistic", check.one_of, options=LINKS)
+    reward: str = option("bernoulli", check.one_of, options=REWARDS)
+    signal: float = option(2.0, check.real, above=0)
+    offset: float = option(0.0, check.real)
+    decay: float = option(0.0, check.real, at_least=0)
+    shared: float = option(0.0, check.real, at_least=0)
     base_rate: float | None = None
     norms: tuple[float, float] = (1.0, 1.0)
-    features: str = "random"
-    people: int = 0
-    visits: str = "uniform"
+    features: str = option("random", check.one_of, options=FEATURES)
+    people: int = option(0, check.whole, at_least=0)
+    visits: str = option("uniform", check.one_of, options=VISITS)
 
     def __post_init__(self) -> None:
-        check.whole("dimension", self.dimension, at_least=1)
-        check.whole("arms", self.arms, at_least=0)
+        check.options(self)
         check.whole("candidates", self.candidates, at_least=1, at_most=self.arms or None)
-        check.one_of("link", self.link, LINKS)
-        check.one_of("reward", self.reward, REWARDS)
-        check.real("signal", self.signal, above=0)
-        check.real("offset", self.offset)
-        check.real("decay", self.decay, at_least=0)
-        check.real("shared", self.shared, at_least=0)
         check.expect(self.shared == 0 or self.arms == 0, "shared", self.shared, "== 0 where arms are fixed (arms > 0)")
-        check_people(self.people, self.visits)
         if np.ndim(self.norms) == 0:
             object.__setattr__(self, "norms", (self.norms, self.norms))
         low, high = check.floats("norms", self.norms, (2,)).tolist()
         check.expect(0 < low <= high <= 1, "norms", self.norms, "to be one length, or the least and largest, in (0, 1]")
         object.__setattr__(self, "norms", (low, high))
-        check.one_of("features", self.features, FEATURES)
         if self.features == "one-hot":
             check.expect(self.arms == self.dimension, "arms", self.arms, f"== {self.dimension}, the dimension, if one-hot")
             check.expect(self.decay == 0, "decay", self.decay, "== 0 if one-hot")

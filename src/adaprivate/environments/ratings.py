@@ -13,8 +13,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from adaprivate import check
-from adaprivate.check import Array, Floats
+from adaprivate import check, data
+from adaprivate.check import Array, Floats, option
 from adaprivate.compiled import Streams, below, kernel
 from adaprivate.data.dp_svd import CALIBRATIONS, dp_svd, feature_guarantee
 from adaprivate.data.features import SCALINGS, rating_matrix, scaled, truncated_svd
@@ -30,17 +30,12 @@ PROFILE_RIDGE = 100.0
 class RatedWorld(NamedTuple):
     """Who rated what, and the features of items. Everything but ``chosen`` is shared by all seeds."""
 
-    items: Floats
-    """Features, a row for each item."""
-    people: Floats
-    """A row for each person in a :class:`TastedWorld`; else empty."""
-    starts: npt.NDArray[np.int64]
-    """Person u rated ``rated[starts[u] : starts[u + 1]]`` ..."""
+    items: Floats  # Features, a row for each item.
+    people: Floats  # A row for each person in a :class:`TastedWorld`; else empty.
+    starts: npt.NDArray[np.int64]  # Person u rated ``rated[starts[u] : starts[u + 1]]`` ...
     rated: npt.NDArray[np.int32]
-    likes: npt.NDArray[np.int8]
-    """... and liked those that are 1 here."""
-    chosen: npt.NDArray[np.int64]
-    """Scratch: this round's candidates, as places in ``rated``, then who came."""
+    likes: npt.NDArray[np.int8]  # ... and liked those that are 1 here.
+    chosen: npt.NDArray[np.int64]  # Scratch: this round's candidates, as places in ``rated``, then who came.
 
 
 class TastedWorld(RatedWorld):
@@ -103,8 +98,7 @@ class Split(NamedTuple):
     rating: Floats
     training: Array
     offered: Array
-    profile: Array
-    """Further ratings of the people to whom items are offered, public where features depend on them."""
+    profile: Array  # Further ratings of the people to whom items are offered, public where features depend on them.
 
     @property
     def people(self) -> int:
@@ -139,25 +133,19 @@ class RecordedRatings:
     maps: ClassVar[tuple[str, ...]] = ("svd", "dp-svd")
     midpoint: ClassVar[float]
     """Of the scale of ratings: a public constant to take off where their mean is private."""
-    dimension: int = 50
-    candidates: int = 10
+    dimension: int = option(50, check.whole, at_least=1)
+    candidates: int = option(10, check.whole, at_least=1)
     features: str = "svd"
-    scaling: str = "max-norm"
-    like: float = 4.0
-    feature_epsilon: float = 1.0
-    feature_delta: float = 1e-5
-    feature_calibration: str = "exact"
+    scaling: str = option("max-norm", check.one_of, options=SCALINGS)
+    like: float = option(4.0, check.real)
+    feature_epsilon: float = option(1.0, check.real, above=0)
+    feature_delta: float = option(1e-5, check.probability)
+    feature_calibration: str = option("exact", check.one_of, options=CALIBRATIONS)
     data: str | None = None
 
     def __post_init__(self) -> None:
-        check.whole("dimension", self.dimension, at_least=1)
-        check.whole("candidates", self.candidates, at_least=1)
+        check.options(self)
         check.one_of("features", self.features, self.maps)
-        check.one_of("scaling", self.scaling, SCALINGS)
-        check.real("like", self.like)
-        check.real("feature_epsilon", self.feature_epsilon, above=0)
-        check.probability("feature_delta", self.feature_delta)
-        check.one_of("feature_calibration", self.feature_calibration, CALIBRATIONS)
         check.expect(self.data is None or isinstance(self.data, str), "data", self.data, "to be a path")
 
     def path(self) -> str:
@@ -235,3 +223,108 @@ def _tastes(split: Split, items: Floats, drawn: Array, centre: float) -> Floats:
         X = items[item[order[first:last]]]
         tastes[u] = np.linalg.solve(X.T @ X + PROFILE_RIDGE * np.eye(d), X.T @ residual[order[first:last]])
     return tastes
+
+
+@lru_cache(maxsize=2)
+def _split_jester(path: str) -> Split:
+    found = data.ratings(path)
+    check.expect(found.kind == "jester", "data", path, "to be Jester's ratings")
+    user, item, rating = found.matrix()
+    complete = np.bincount(user) == int(item.max()) + 1
+    check.expect(bool(complete.any()) and not bool(complete.all()), "data", path, "to hold people who rated all and others")
+    offered = complete[user]
+    return Split(user, item, rating, ~offered, offered, np.zeros_like(offered))
+
+
+@dataclass(frozen=True)
+class Jester(RecordedRatings):
+    """People who rated every joke of Jester; ``candidates`` jokes a round, reward 1 for a rating of at least 4.
+
+    Features of jokes are made of the ratings of everyone else: minus their mean, missing ones 0, the leading ``dimension``
+    columns of V S of the singular value decomposition.
+    """
+
+    __doc__ = f"{__doc__}\n\n{RecordedRatings.__doc__}"
+    name: ClassVar[str] = "jester"
+    midpoint: ClassVar[float] = 0.0
+
+    def path(self) -> str:
+        return str(data.folder(("jester-1", "jester"), self.data))
+
+    def split(self, path: str) -> Split:
+        return _split_jester(path)
+
+
+HELD_OUT = 20
+"""People with fewer ratings held out are not drawn."""
+SPLIT_SEED = 0
+
+
+@lru_cache(maxsize=4)
+def _split_movielens(path: str, least_ratings: int, films: int | None) -> Split:
+    found = data.ratings(path)
+    check.expect(found.kind == "movielens", "data", path, "to be MovieLens ratings")
+    user, item, rating = found.matrix()
+    rng = np.random.default_rng(SPLIT_SEED)
+    people = int(user.max()) + 1
+    training = np.zeros(people, dtype=bool)
+    training[rng.permutation(people)[: people // 2]] = True
+    known = np.bincount(item[training[user]], minlength=int(item.max()) + 1) >= least_ratings
+    known[films:] &= films is None
+    inside = known[item]
+    check.expect(bool(inside.any()), "least_ratings", least_ratings, "small enough for a film to remain")
+    user, item, rating = user[inside], (np.cumsum(known) - 1)[item[inside]], rating[inside]
+    order = np.lexsort((rng.random(len(user)), user))
+    counts = np.bincount(user, minlength=people)
+    place = np.empty(len(user), dtype=np.int64)
+    place[order] = np.arange(len(user)) - (np.cumsum(counts) - counts)[user[order]]
+    held_out = ~training[user] & (2 * place < counts[user])
+    drawn = np.bincount(user[held_out], minlength=people) >= HELD_OUT
+    check.expect(bool(drawn.any()), "data", path, f"to hold people with {HELD_OUT} ratings held out")
+    return Split(user, item, rating, training[user], held_out & drawn[user], ~training[user] & ~held_out)
+
+
+@dataclass(frozen=True)
+class MovieLens(RecordedRatings):
+    """Films that people of a MovieLens set rated; ``candidates`` films a round, reward 1 for at least 4 of 5 stars.
+
+    The films are those whose ratings by this person were held out. Half of the people (a fixed permutation) train the
+    features: films with at least ``least_ratings`` of their ratings, minus their mean, missing ones 0, the leading columns
+    of V S. Of everyone else's ratings of these films one half is the profile, the other half is held out; people with at
+    least 20 held out are drawn evenly. With ``features="user-item"`` the vector of a candidate is p * v, divided by the
+    largest norm: v the row of V, p the person's ridge fit to the profile. Profiles are taken to be public then: such
+    features protect the values of rewards only.
+
+    The list of films that anyone rated is taken to be public, also where ratings are private.
+    least_ratings: by training people, for a film to be known; it must be 0 where their ratings are private. films: only
+    so many, those with the smallest numbers.
+    """
+
+    __doc__ = f"{__doc__}\n\n{RecordedRatings.__doc__}"
+    name: ClassVar[str] = "movielens"
+    maps: ClassVar[tuple[str, ...]] = ("svd", "dp-svd", "user-item")
+    midpoint: ClassVar[float] = 3.0
+    least_ratings: int = option(20, check.whole, at_least=0)
+    films: int | None = option(None, check.whole, at_least=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.features == "dp-svd":
+            check.expect(self.least_ratings == 0, "least_ratings", self.least_ratings, "== 0 with dp-svd: it would be seen")
+        if self.features == "user-item":
+            check.expect(self.scaling == "max-norm", "scaling", self.scaling, "== max-norm with features=user-item")
+
+    def path(self) -> str:
+        return str(data.folder(("ml-1m", "movielens"), self.data))
+
+    def split(self, path: str) -> Split:
+        return _split_movielens(path, self.least_ratings, self.films)
+
+
+EXAMPLES = (
+    Jester(),
+    Jester(dimension=10, candidates=4, features="dp-svd", scaling="unit"),
+    MovieLens(),
+    MovieLens(dimension=6, candidates=3, features="user-item"),
+    MovieLens(dimension=4, candidates=3, features="dp-svd", least_ratings=0, films=200),
+)

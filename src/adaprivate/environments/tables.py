@@ -1,4 +1,4 @@
-"""A labelled table as a bandit: each class is an arm, and only the right one earns.
+"""A labelled table as a bandit: each class is an arm, and only the right one earns. The table is recorded, or made.
 
 Each round one row is drawn evenly. Candidate c has the row in block c, zeros elsewhere: every column minus its mean and
 divided by its standard deviation (public constants: those of the table itself unless it is private), an intercept of 1, all
@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from adaprivate import check, data
-from adaprivate.check import Floats
+from adaprivate.check import Floats, option
 from adaprivate.compiled import Streams, below
 from adaprivate.data.features import SCALINGS, scaled
-from adaprivate.environments.people import PeopledWorld, check_people, peopled
-from adaprivate.environments.protocol import draws
+from adaprivate.environments.protocol import VISITS, PeopledWorld, draws, peopled
 
 
 class ClassificationWorld(NamedTuple):
@@ -70,14 +69,13 @@ class Classification:
     name: ClassVar[str] = "classification"
     recorded: ClassVar[bool] = True
     label: str | None = None
-    scaling: str = "clip"
+    scaling: str = option("clip", check.one_of, options=SCALINGS)
     data: str | None = None
-    people: int = 0
-    visits: str = "uniform"
+    people: int = option(0, check.whole, at_least=0)
+    visits: str = option("uniform", check.one_of, options=VISITS)
 
     def __post_init__(self) -> None:
-        check.one_of("scaling", self.scaling, SCALINGS)
-        check_people(self.people, self.visits)
+        check.options(self)
         for name, value in (("label", self.label), ("data", self.data)):
             check.expect(value is None or isinstance(value, str), name, value, "to be text")
 
@@ -100,4 +98,66 @@ class Classification:
         return peopled(self._found()[0], self.people, self.visits, seed)
 
 
-EXAMPLES = (Classification(),)
+PARTS = 2
+"""Gaussians that make up a class."""
+
+
+@dataclass(frozen=True)
+class MadeTable:
+    """A table of ``rows`` with ``columns`` numbers and one of ``classes``: a row comes, reward 1 for its class.
+
+    Classes are mixtures of Gaussians, columns are correlated; it is played exactly as ``classification`` is.
+    separation: how far the centres of a class's two Gaussians lie from the middle of all, in standard deviations of one.
+    noise: the share of rows whose class is drawn at random instead. scaling: as in ``classification``. Every seed has a
+    table of its own. ``people`` and ``visits``: as in ``synthetic``.
+    """
+
+    name: ClassVar[str] = "made-table"
+    columns: int = option(10, check.whole, at_least=1)
+    classes: int = option(5, check.whole, at_least=2)
+    separation: float = option(3.0, check.real, above=0)
+    noise: float = option(0.0, check.real, at_least=0, at_most=1)
+    rows: int = option(5000, check.whole, at_least=2)
+    scaling: str = option("clip", check.one_of, options=SCALINGS)
+    people: int = option(0, check.whole, at_least=0)
+    visits: str = option("uniform", check.one_of, options=VISITS)
+
+    def __post_init__(self) -> None:
+        check.options(self)
+
+    @property
+    def dimension(self) -> int:
+        """A block of columns and an intercept for each class."""
+        return self.classes * (self.columns + 1)
+
+    @property
+    def candidates(self) -> int:
+        """One for each class."""
+        return self.classes
+
+    def world(self, seed: int) -> ClassificationWorld | PeopledWorld:
+        """The table of this seed."""
+        return peopled(_made(self, seed), self.people, self.visits, seed)
+
+
+@lru_cache(maxsize=64)
+def _made(settings: MadeTable, seed: int) -> ClassificationWorld:
+    rng = np.random.default_rng([seed, 0])
+    columns = settings.columns
+    centres = rng.standard_normal((settings.classes, PARTS, columns))
+    centres *= settings.separation / np.maximum(np.linalg.norm(centres, axis=2, keepdims=True), 1e-300)
+    labels = rng.integers(settings.classes, size=settings.rows)
+    part = rng.integers(PARTS, size=settings.rows)
+    rows = centres[labels, part] + rng.standard_normal((settings.rows, columns))
+    turn, _ = np.linalg.qr(rng.standard_normal((columns, columns)))
+    rows = rows * np.arange(1.0, columns + 1) ** -0.5 @ turn  # a falling spectrum, turned: columns share what varies most
+    wrong = rng.random(settings.rows) < settings.noise
+    labels[wrong] = rng.integers(settings.classes, size=int(wrong.sum()))
+    return table_world(rows, labels, settings.scaling)
+
+
+EXAMPLES = (
+    Classification(),
+    MadeTable(),
+    MadeTable(columns=3, classes=3, noise=0.2, rows=300, scaling="max-norm"),
+)
