@@ -1,7 +1,6 @@
 """What the service states of a bandit is true: its settings, the price of going on after a rollback."""
 
 import re
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -10,15 +9,13 @@ from tests.service.calling import Caller
 from tests.service.conftest import Clock, decide, made
 
 from adaprivate import mechanisms
-from adaprivate.mechanisms import packing
 from adaprivate.mechanisms.channels import KEPT_BY
 from adaprivate.mechanisms.plan import plan_from_bytes
 from adaprivate.mechanisms.plan_base import NOTHING_KEPT, SUMS_KEPT
 from adaprivate.privacy.price import EitherPrice, compose
-from adaprivate.service import backups, keeping, moving, schema
+from adaprivate.service import backups, erasure, keeping, moving, schema
 from adaprivate.service.bandit import BanditSpec
 from adaprivate.service.core import Ask, Service
-from adaprivate.service.database import Database
 from adaprivate.service.faults import Fault
 from adaprivate.service.journal import Journal
 from adaprivate.service.migrations import upgrade
@@ -197,31 +194,6 @@ def test_the_size_of_an_export_is_that_of_its_shape(tmp_path_factory, clock, mon
     assert len(contents) > 1, "what is in it does differ in size"
 
 
-def test_a_file_in_which_books_are_compressed_is_read(service, clock, tmp_path, monkeypatch):
-    made(service, options={"noise": "sqrt"})
-    decide(service, 12)
-    clock.now += 61
-    assert service.close_due() == 1
-    books = sa.select(schema.books.c.book, schema.books.c.plan)
-    with service.database.reading() as connection:
-        before = connection.execute(books).all()
-    passphrase, file = "correct horse battery staple", tmp_path / "page.bandit"
-    with monkeypatch.context() as older:
-        older.setattr(moving, "_FORMAT", 1)
-        older.setattr(packing, "document_of", bytes)
-        older.setattr(packing, "longest", len)
-        moving.export(service.database, service.journal, "page", file, passphrase)
-    with zipfile.ZipFile(file) as archive:
-        assert {part.date_time for part in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-    url = f"sqlite:///{tmp_path / 'there.db'}"
-    upgrade(url)
-    there = Database(url)
-    moving.import_(file, there, Journal(tmp_path / "there"), passphrase)
-    with there.reading() as connection:
-        assert connection.execute(books).all() == before
-    there.close()
-
-
 class TestWhatIsKept:
     @pytest.mark.parametrize(
         ("options", "noise"),
@@ -260,7 +232,7 @@ class TestWhatIsKept:
         made(service, policy="noise-aware", rounds=3000, options={"channel": "gaussian", "noise": noise})
         status = service.status("page")
         assert status["retention"] == kept
-        assert f"A raw reward is deleted when its batch closes. {kept}" in status["notes"]
+        assert f"{erasure.STATED} {kept}" in status["notes"]
         decide(service, 60)
         clock.now += 61
         while service.close_due():
@@ -278,7 +250,7 @@ class TestWhatIsKept:
         service.create(BanditSpec(name="flips", dimension=3, keep_rewards=True, options={"channel": "flip"}))
         assert f"Raw rewards are kept. {KEPT_BY['flip']}" in service.status("flips")["notes"]
         service.create(BanditSpec(name="local", dimension=3, local=True))
-        assert not any("raw reward" in note.lower() for note in service.status("local")["notes"])
+        assert erasure.STATED not in str(service.status("local")["notes"])
 
     def test_the_page_about_the_service_says_the_same_of_every_strategy(self):
         page = (Path(__file__).parents[2] / "docs" / "service.md").read_text(encoding="utf-8")

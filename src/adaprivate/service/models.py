@@ -148,7 +148,7 @@ Reward = Annotated[
 class RewardRequest(Request):
     """What came of a decision. Private: others see it in noisy sums or flips alone.
 
-    It is deleted when its batch closes. What exact sums keep of it, and until when, the bandit's `retention` says.
+    It is deleted within seconds after its batch closes. The bandit's `retention` says what exact sums keep of it.
     """
 
     reward: Reward = Field(description="From 0 to 1, or a truth value.", examples=[1])
