@@ -37,7 +37,7 @@ class Running:
         Path(settings.folder).mkdir(exist_ok=True)
         self.log = Path(settings.folder, "service.log")
         command = [sys.executable, "-m", "tests.service.recorded_service", settings.to_json()]
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=-1, stdout=-1, stderr=log, cwd=ROOT, env=environment, start_new_session=True
