@@ -33,6 +33,14 @@ SHORTEST = 1e-12
 """A candidate that is shorter is 0."""
 CHANGING = 0.25
 """The turnover of candidates from which on they explore by themselves."""
+MODEST, FORESEEN = 1 / 4, 1 / 6
+"""How much less scores of class x context deviate where not one class is right: in the prior, and in forecasts."""
+EXACTLY = 0.02
+"""The deviation of what is known but for a bad fit."""
+WIDE = 0.5
+"""How wide upper bounds are then."""
+MIDDLE, INTERCEPT_DEVIATION = 0.5, 0.2
+"""The prior mean and standard deviation of the mean reward, where no base rate is known."""
 SHARED = 2.0
 """How much more than by chance rounds must differ for their candidates to count as sharing a component."""
 
@@ -77,6 +85,8 @@ class Choice:
 
     ``block``, ``growth``: an item is released when this many rewards wait, and growth - 1 times those released.
     ``most_items``: rewards of further ones are flipped: where more come than were foreseen, few come back.
+    ``intercept``: whether the mean reward is learned. For class x context ``one_right`` is how likely it is that one class
+    of each round is right, and the mean reward is ``rate`` give or take ``deviation``.
     ``precision``: the prior precision of scores of typical candidates, ``ridge`` that of theta. ``changing``: whether
     other candidates come every round. ``width``: of upper bounds, times sqrt(log t). ``forecast``: the learned share.
     """
@@ -90,6 +100,8 @@ class Choice:
     ridge: float = 0.0
     intercept: bool = True
     rate: float = 0.5
+    deviation: float = 0.0
+    one_right: float = 0.0
     changing: bool = True
     width: float = 0.3
     forecast: float = 1.0
@@ -304,12 +316,12 @@ def plans(seen: Design, outlook: Outlook) -> list[Plan]:
     ]
 
 
-def explained(seen: Design, outlook: Outlook, precision: float, told: Floats) -> Floats:
+def explained(seen: Design, outlook: Outlook, precision: float, told: Floats, right: bool = True) -> Floats:
     """The share of the scores' variance that this information (times, directions) explains."""
     lam = np.array(seen.spectrum)
     if seen.blocks:
         scale = 4 * outlook.reward_variance
-        variance = scale**2 * (1 / (4 * seen.effective) + 1 / 12)
+        variance = scale**2 * (1 / (4 * seen.effective) + 1 / 12) * (1.0 if right else FORESEEN**2)
         scales = variance / (len(lam) * lam)
         weights = np.full(len(lam), 1 / len(lam))
     else:
@@ -319,13 +331,19 @@ def explained(seen: Design, outlook: Outlook, precision: float, told: Floats) ->
     return np.asarray(np.maximum((known / (1 + known)) @ weights, 0.0))
 
 
-def forecasts(seen: Design, outlook: Outlook, precision: float) -> dict[Plan, float]:
+def forecasts(seen: Design, outlook: Outlook, precision: float, one_right: float = 1.0) -> dict[Plan, float]:
     """The learned share that each plan is expected to reach: the mean over time of the root of the share explained."""
     t, dt = midpoints(outlook.rounds)
-    return {
-        plan: float(dt @ np.sqrt(explained(seen, outlook, precision, information(seen, outlook, plan, t))))
-        for plan in plans(seen, outlook)
-    }
+    cases = {True: one_right, False: 1 - one_right} if seen.blocks else {True: 1.0}
+    found = {}
+    for plan in plans(seen, outlook):
+        told = information(seen, outlook, plan, t)
+        found[plan] = sum(
+            weight * float(dt @ np.sqrt(explained(seen, outlook, precision, told, right)))
+            for right, weight in cases.items()
+            if weight
+        )
+    return found
 
 
 def _rates(seen: Design) -> Floats:
@@ -341,10 +359,15 @@ def growth_of(block: int) -> float:
     return 1.1 + 0.2 * math.log10(block)
 
 
-def score_precision(seen: Design, reward_variance: float) -> float:
+def _between(other: float, one_right: float) -> float:
+    """1 while it may well be that one class is right, this other number if it cannot be."""
+    return 1.0 - (1.0 - other) * max(0.0, 1.0 - 2.0 * one_right)
+
+
+def score_precision(seen: Design, reward_variance: float, one_right: float = 1.0) -> float:
     """The prior precision of the score of a typical candidate, relative to that of others."""
     if seen.blocks:
-        deviation = math.sqrt(1 / (4 * seen.effective) + 1 / 6)
+        deviation = math.sqrt((1 / (4 * seen.effective) + 1 / 6) * _between(MODEST**2, one_right))
     elif seen.items >= 1.5 * seen.dimension:
         deviation = 0.5 / math.sqrt(seen.dimension)
     else:
@@ -357,24 +380,58 @@ def most_items(seen: Design, channels: tuple[str, ...]) -> int:
     return 2 * math.ceil(seen.items) + 8 if len(channels) > 1 and math.isfinite(seen.items) else 2**62
 
 
-def width_of(seen: Design) -> float:
+def width_of(seen: Design, one_right: float = 1.0) -> float:
     """How wide upper bounds are, relative to the posterior's spread times sqrt(log t).
 
-    Candidates that change explore by themselves; among many classes a little less.
+    Candidates that change explore by themselves; among many classes, and items that are the same in every context, less.
     """
     if seen.turnover < CHANGING:
         return 0.85
-    return float(np.clip(0.3 * math.sqrt(seen.candidates / 10), 0.3, 0.5)) if seen.blocks else 0.3
+    if not seen.blocks:
+        return 0.3
+    classes = float(np.clip(0.3 * math.sqrt(seen.candidates / 10), 0.3, 0.5))
+    return classes * _between(WIDE / classes, one_right)
+
+
+@blas.one_thread()
+def one_right(seen: Design, offers: Floats, rounds: Integers, told: Floats, weighted: Floats, centre: float) -> float:
+    """How likely it is, by what flips released, that one class of each round is right, in sixteenths; before them 1/2.
+
+    Then mean rewards of the K candidates of a round have the mean 1/K. Else it is any, and they differ less.
+    ``told`` and ``weighted``: the precision that flips add, and what they add to precision x mean; with an intercept.
+    """
+    middles = np.array([offers[rounds == number].mean(axis=0) for number in np.unique(rounds)])
+    size, evidence = len(weighted), []
+    for rate, deviation, right in ((1 / seen.candidates, EXACTLY, 1.0), (MIDDLE, INTERCEPT_DEVIATION, 0.0)):
+        prior = np.diag(np.full(size, seen.spread * score_precision(seen, 0.25, right)))
+        prior[:-1, :-1] += right * middles.T @ middles / EXACTLY**2
+        prior[-1, -1], mean = deviation**-2, np.append(np.zeros(size - 1), rate - centre)
+        root, before = np.linalg.cholesky(told + prior), np.linalg.cholesky(prior)
+        pull = np.linalg.solve(root, weighted - told @ mean)
+        fit = mean @ weighted - mean @ told @ mean / 2 + pull @ pull / 2
+        evidence.append(float(fit + np.log(np.diag(before)).sum() - np.log(np.diag(root)).sum()))
+    return round(16 / (1 + math.exp(min(50.0, evidence[1] - evidence[0])))) / 16
+
+
+def rate_of(seen: Design, one_right: float) -> tuple[float, float]:
+    """The prior mean and standard deviation of the mean reward of class x context."""
+    first = 1 / seen.candidates
+    variance = (1 - one_right) * (INTERCEPT_DEVIATION**2 + one_right * (MIDDLE - first) ** 2)
+    return one_right * first + (1 - one_right) * MIDDLE, math.sqrt(variance)
 
 
 @lru_cache(maxsize=256)
-def choose(seen: Design, outlook: Outlook, channels: tuple[str, ...], ridge: float | None) -> Choice:
-    """What the rules say."""
-    precision = score_precision(seen, outlook.reward_variance)
-    found = {plan: value for plan, value in forecasts(seen, outlook, precision).items() if plan[0] in channels}
+def choose(
+    seen: Design, outlook: Outlook, channels: tuple[str, ...], ridge: float | None, one_right: float = 1.0
+) -> Choice:
+    """What the rules say; ``one_right`` matters for class x context alone."""
+    precision = score_precision(seen, outlook.reward_variance, one_right)
+    foreseen = forecasts(seen, outlook, precision, one_right)
+    found = {plan: value for plan, value in foreseen.items() if plan[0] in channels}
     favour = FAVOUR if seen.items <= FEW * seen.dimension else 0.0
     favoured = {plan: value + favour * (plan[0] == "items") for plan, value in found.items()}
     best = max(favoured, key=lambda plan: favoured[plan])
+    rate, deviation = rate_of(seen, one_right) if seen.blocks else (MIDDLE, 0.0)
     return Choice(
         channel=best[0],
         first=best[1],
@@ -383,17 +440,19 @@ def choose(seen: Design, outlook: Outlook, channels: tuple[str, ...], ridge: flo
         most_items=most_items(seen, channels),
         precision=2 ** (round(4 * math.log2(precision / math.sqrt(seen.shared))) / 4),
         ridge=seen.scale * precision if ridge is None else ridge,
-        intercept=not seen.blocks,
-        rate=1 / seen.candidates if seen.blocks else 0.5,
+        intercept=not seen.blocks or deviation > 0,
+        rate=rate,
+        deviation=deviation,
+        one_right=one_right if seen.blocks else 0.0,
         changing=seen.turnover >= CHANGING,
-        width=width_of(seen),
+        width=width_of(seen, one_right),
         forecast=found[best],
     )
 
 
-def best_forecast(seen: Design, outlook: Outlook, channels: tuple[str, ...]) -> float:
+def best_forecast(seen: Design, outlook: Outlook, channels: tuple[str, ...], one_right: float = 1.0) -> float:
     """The learned share that the best of these channels is expected to reach."""
-    found = forecasts(seen, outlook, score_precision(seen, outlook.reward_variance))
+    found = forecasts(seen, outlook, score_precision(seen, outlook.reward_variance, one_right), one_right)
     return max((value for plan, value in found.items() if plan[0] in channels), default=0.0)
 
 
@@ -403,7 +462,11 @@ def _first(values: Sequence[float], forecast: Callable[[float], float]) -> float
 
 
 def little_to_learn(
-    seen: Design, outlook: Outlook, channels: tuple[str, ...], forecast: float, noise: Callable[[float], float]
+    seen: Design,
+    outlook: Outlook,
+    channels: tuple[str, ...],
+    choice: Choice,
+    noise: Callable[[float], float],
 ) -> str:
     """What to say where the forecast is low: the number, and what alone would help.
 
@@ -412,7 +475,7 @@ def little_to_learn(
 
     def at(rounds: float = outlook.rounds, epsilon: float = outlook.epsilon) -> float:
         other = dataclasses.replace(outlook, rounds=int(rounds), epsilon=epsilon, noise_variance=noise(epsilon))
-        return best_forecast(seen, other, channels)
+        return best_forecast(seen, other, channels, choice.one_right)
 
     def leading(dimension: float) -> float:
         order = np.argsort(seen.shares or seen.spectrum)[-int(dimension) :]
@@ -442,6 +505,6 @@ def little_to_learn(
             helps.append(f"features of {dimension:g} dimensions that say as much (a projection on the leading ones, say)")
     hint = f" What would help, each alone: {'; '.join(helps)}." if helps else ""
     return (
-        f"Little can be learned: about {forecast:.2f} of what there is between random play (0) and the best candidate (1) "
+        f"Little can be learned: about {choice.forecast:.2f} of what there is between random play (0) and the best candidate (1) "
         f"is foreseen, with {seen.dimension} dimensions, {outlook.rounds:,} rounds and epsilon {outlook.epsilon:g}.{hint}"
     )

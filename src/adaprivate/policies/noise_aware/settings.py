@@ -23,12 +23,14 @@ from adaprivate.mechanisms.plan_base import NOTHING_KEPT, SUMS_KEPT
 from adaprivate.policies.noise_aware import starting
 from adaprivate.policies.noise_aware.clipped import Clipped, clipped_sums
 from adaprivate.policies.noise_aware.options import NoiseAwareOptions
-from adaprivate.policies.noise_aware.outlook import LITTLE, Choice, Design, Outlook, choose, design, little_to_learn
+from adaprivate.policies.noise_aware.outlook import LITTLE, Choice, Design, Outlook, choose, design, little_to_learn, one_right
 from adaprivate.policies.noise_aware.people import Peopled, people_sums
 from adaprivate.policies.noise_aware.rows import MOST_BATCHES, Rows
 from adaprivate.policies.noise_aware.simulated import Channelled
 from adaprivate.policies.noise_aware.state import CHANNELS, OPTIMISTIC, Exploration, NoiseAwareState
 
+NEARLY = 0.25
+"""A base rate is that of one right class if it is so near to one in as many as there are, relative to that."""
 LEAST_SCOUTED = 7
 """So many rounds are looked at, however short the first batch is, where they are flipped meanwhile."""
 
@@ -261,16 +263,29 @@ class NoiseAwareSettings(NoiseAwareOptions):
         if self.choice is None or not learner.offers.size or self.choice.forecast >= LITTLE:
             return None
         seen = self._design(learner)
-        return little_to_learn(seen, self.outlook, self.channels, self.choice.forecast, self._gaussian_variance)
+        return little_to_learn(seen, self.outlook, self.channels, self.choice, self._gaussian_variance)
 
     def _choose(self, learner: NoiseAwareState) -> Choice:
         seen = self._design(learner)
-        found = choose(seen, self.outlook, self.channels, self.ridge)
+        right = self._one_right(seen, learner)
+        found = choose(seen, self.outlook, self.channels, self.ridge, right)
         if len(self.channels) == 1:
             return dataclasses.replace(found, first=0)
         if max(self.scouted, found.first) + self.first_batch > self.boundaries[0]:  # no batch would end in time
-            found = choose(seen, self.outlook, ("flip", "items"), self.ridge)
+            found = choose(seen, self.outlook, ("flip", "items"), self.ridge, right)
         return dataclasses.replace(found, first=max(self.scouted, found.first))
+
+    def _one_right(self, seen: Design, learner: NoiseAwareState) -> float:
+        """How likely it is that one candidate of a round is right: by releases alone, or by the base rate where it is told."""
+        if not seen.blocks:
+            return 0.0
+        if self.base_rate is not None:
+            return 1.0 if abs(self.base_rate * seen.candidates - 1) < NEARLY else 0.0
+        if not self.intercept:
+            return 1.0
+        count = int(learner.scalars["offers"][0])
+        offers, rounds = learner.offers[:count], learner.offered_in[:count]
+        return one_right(seen, offers, rounds, learner.information, learner.weighted, self.middle)
 
     def carried(self, fresh: Any, state: Any) -> Any:
         return starting.carried(self, fresh, state)

@@ -16,6 +16,7 @@ from adaprivate.policies.core.tables import stream_of, stream_tables
 from adaprivate.policies.noise_aware import clipped, people
 from adaprivate.policies.noise_aware.clipped import Clipped
 from adaprivate.policies.noise_aware.folding import places
+from adaprivate.policies.noise_aware.outlook import INTERCEPT_DEVIATION
 from adaprivate.policies.noise_aware.people import Peopled
 from adaprivate.policies.noise_aware.rows import Tables
 from adaprivate.policies.noise_aware.simulated import Channelled, SimulatedChannels
@@ -25,8 +26,6 @@ from adaprivate.purposes import Purpose
 if TYPE_CHECKING:
     from adaprivate.policies.noise_aware.settings import NoiseAwareSettings
 
-INTERCEPT_DEVIATION = 0.2
-"""The prior standard deviation of the mean reward's distance from the centre, where no base rate is known."""
 OFF = 1e8
 """The prior precision of an intercept that is taken to be known."""
 NEVER = 2**62
@@ -53,6 +52,8 @@ def _intercept(settings: NoiseAwareSettings) -> tuple[float, float]:
     choice, known = settings.choice, settings.base_rate
     if choice is not None and not choice.intercept:
         return (choice.rate if known is None else settings.middle) - settings.middle, OFF
+    if choice is not None and choice.deviation > 0 and known is None:
+        return choice.rate - settings.middle, choice.deviation**-2
     return 0.0, (INTERCEPT_DEVIATION if known is None else min(known, 1 - known) / 2) ** -2
 
 
