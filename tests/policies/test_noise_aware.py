@@ -298,16 +298,41 @@ class Literal:
             self.bounds[0], s.epsilon, self.sigma**2 / (1 - s.intercept**2), self.public_variance, self.first_batch
         )
         items = None if s.catalogue is None else len(s.catalogue)
-        found = choose(design(rows, numbers, items), outlook, self.among, s.ridge)
+        seen = design(rows, numbers, items)
+        found = choose(seen, outlook, self.among, s.ridge, self.one_right(seen, rows, numbers))
         first = max(self.first_batch - 1, found.first) if len(self.among) > 1 else 0
         self.choice = dataclasses.replace(found, first=first)
         self.ridge = self.choice.ridge
         if self.bias and not self.choice.intercept:  # every candidate has coordinates of its own, and 1/K to earn
             rate = 1 / (len(rows) / len(self.offers)) if s.base_rate is None else self.centre
             self.intercept, self.learns = (rate - self.centre, 1e8), False
+        elif self.bias and seen.blocks and s.base_rate is None:
+            self.intercept = (self.choice.rate - self.centre, self.choice.deviation**-2)
         self.scale = self.choice.width if self.climbs else self.scale
         self.width = self.start
         self.settle()
+
+    def one_right(self, seen, rows, numbers):
+        """How likely it is that one class is right, by the density of what was observed."""
+        if not seen.blocks or not self.bias:
+            return 1.0
+        if self.policy.settings.base_rate is not None:
+            return float(abs(self.policy.settings.base_rate * seen.candidates - 1) < 0.25)
+        A, y, N = self.observations()
+        evidence = []
+        for rate, deviation, right in ((1 / seen.candidates, 0.02, True), (0.5, 0.2, False)):
+            tau = math.sqrt(1 / (4 * seen.effective) + 1 / 6) * (1 if right else 1 / 4)
+            precision = np.diag([seen.spread / tau**2] * self.d + [deviation**-2])
+            if right:
+                for number in np.unique(numbers):
+                    middle = np.append(rows[numbers == number].mean(axis=0), 0.0)
+                    precision += np.outer(middle, middle) / 0.02**2
+                of_class = np.array([rows[a :: int(seen.candidates)].mean(axis=0) for a in range(int(seen.candidates))])
+                precision[: self.d, : self.d] += seen.candidates**2 * of_class.T @ of_class
+            total = A @ np.linalg.inv(precision) @ A.T + N
+            off = y - A[:, -1] * (rate - self.centre)
+            evidence.append(-np.linalg.slogdet(total)[1] / 2 - off @ np.linalg.solve(total, off) / 2 if len(y) else 0.0)
+        return round(16 / (1 + math.exp(min(50.0, evidence[1] - evidence[0])))) / 16
 
     def plan_rows(self):
         """The batches, and what is nominally known before them, once the policy has planned them."""
@@ -523,7 +548,7 @@ def test_every_action_and_posterior_is_the_derivations(name, case, monkeypatch):
     literal = follow(policy, WORLDS[world](rounds), tolerance=1e-6 if world == "blocks" else 1e-8)  # at precisions of 1e8
     unnamed = {"auto, memory": "gaussian", "blocks, base rate": "flip"}
     assert literal.choice.channel == unnamed.get(case) or literal.choice.channel in case
-    assert literal.choice.intercept == ("blocks" not in case)
+    assert literal.choice.intercept == ("blocks" not in case or literal.choice.one_right < 1)
     if case in ("gaussian, no intercept", "gaussian, every round", "flip, epsilon 6"):
         assert len(literal.ridges) > 1  # the ridge did adapt
     if literal.learns and policy.settings.epsilon >= 3:

@@ -26,6 +26,7 @@ from adaprivate.policies.noise_aware.outlook import (
     choose,
     information,
     midpoints,
+    right_by_rate,
     score_precision,
     width_of,
 )
@@ -101,12 +102,13 @@ class Task:
             quiet = dataclasses.replace(self.outlook, noise_variance=4 * self.outlook.noise_variance)
             return dataclasses.replace(choose(self.seen, quiet, ("gaussian",), None), first=0)
         channels = CHANNELS if 1e-6 <= self.epsilon <= 30 else ("gaussian",)
+        right = right_by_rate(self.seen, self.world.base_rate)
         if self.world.arms and len(channels) > 1:  # what is advised for arms is held to items: delta is 0 then
-            return dataclasses.replace(choose(self.seen, self.outlook, ("items",), None), first=0)
-        found = choose(self.seen, self.outlook, channels, None)
+            return dataclasses.replace(choose(self.seen, self.outlook, ("items",), None, right), first=0)
+        found = choose(self.seen, self.outlook, channels, None, right)
         scouted = max(self.first_batch - 1, min(7, self.rounds // 2)) if len(channels) > 1 else 0
         if max(scouted, found.first) + self.first_batch > self.rounds:
-            found = choose(self.seen, self.outlook, ("flip", "items"), None)
+            found = choose(self.seen, self.outlook, ("flip", "items"), None, right)
         return dataclasses.replace(found, first=max(scouted, found.first))
 
 

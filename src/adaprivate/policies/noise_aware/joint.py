@@ -23,9 +23,9 @@ from adaprivate.mechanisms.units.joint import GRID, JointUnit
 from adaprivate.policies.core.dispatch import Split
 from adaprivate.policies.core.settings import PolicySettings
 from adaprivate.policies.noise_aware.options import Scheduled, square_strategies
+from adaprivate.policies.noise_aware.outlook import INTERCEPT_DEVIATION
 from adaprivate.policies.noise_aware.private_contexts import PrivateContextsState, simulated_rows
 from adaprivate.policies.noise_aware.rows import MOST_BATCHES, Rows
-from adaprivate.policies.noise_aware.outlook import INTERCEPT_DEVIATION
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from adaprivate import blas
 from adaprivate.check import Floats, Integers
@@ -37,6 +39,8 @@ MODEST, FORESEEN = 1 / 4, 1 / 6
 """How much less scores of class x context deviate where not one class is right: in the prior, and in forecasts."""
 EXACTLY = 0.02
 """The deviation of what is known but for a bad fit."""
+NEARLY = 0.25
+"""A base rate is that of one right class if it is so near to one in as many as there are, relative to that."""
 WIDE = 0.5
 """How wide upper bounds are then."""
 MIDDLE, INTERCEPT_DEVIATION = 0.5, 0.2
@@ -70,7 +74,7 @@ class Design:
 
     @property
     def shared(self) -> float:
-        """The mean squared length of all that varies, relative to that of differences within a round; 1: nothing is shared."""
+        """Mean squared length of all that varies, relative to that of differences within a round (1: nothing is shared)."""
         return sum(self.spectrum) / self.spread if self.shares else 1.0
 
     @property
@@ -397,20 +401,30 @@ def width_of(seen: Design, one_right: float = 1.0) -> float:
 def one_right(seen: Design, offers: Floats, rounds: Integers, told: Floats, weighted: Floats, centre: float) -> float:
     """How likely it is, by what flips released, that one class of each round is right, in sixteenths; before them 1/2.
 
-    Then mean rewards of the K candidates of a round have the mean 1/K. Else it is any, and they differ less.
+    Then mean rewards of the K candidates of a round have the mean 1/K, and over all rounds classes earn 1/K give or take
+    as much. Else the mean is any, and they differ less.
     ``told`` and ``weighted``: the precision that flips add, and what they add to precision x mean; with an intercept.
     """
     middles = np.array([offers[rounds == number].mean(axis=0) for number in np.unique(rounds)])
+    nonzero = (offers != 0).astype(float)
+    count, block = connected_components(csr_array(nonzero.T @ nonzero), directed=False)
+    mine = block[np.argmax(nonzero, axis=1)]
+    of_classes = np.array([offers[mine == one].mean(axis=0) for one in range(count) if (mine == one).any()])
     size, evidence = len(weighted), []
     for rate, deviation, right in ((1 / seen.candidates, EXACTLY, 1.0), (MIDDLE, INTERCEPT_DEVIATION, 0.0)):
         prior = np.diag(np.full(size, seen.spread * score_precision(seen, 0.25, right)))
-        prior[:-1, :-1] += right * middles.T @ middles / EXACTLY**2
+        prior[:-1, :-1] += right * (middles.T @ middles / EXACTLY**2 + seen.candidates**2 * of_classes.T @ of_classes)
         prior[-1, -1], mean = deviation**-2, np.append(np.zeros(size - 1), rate - centre)
         root, before = np.linalg.cholesky(told + prior), np.linalg.cholesky(prior)
         pull = np.linalg.solve(root, weighted - told @ mean)
         fit = mean @ weighted - mean @ told @ mean / 2 + pull @ pull / 2
         evidence.append(float(fit + np.log(np.diag(before)).sum() - np.log(np.diag(root)).sum()))
     return round(16 / (1 + math.exp(min(50.0, evidence[1] - evidence[0])))) / 16
+
+
+def right_by_rate(seen: Design, rate: float) -> float:
+    """The same by a base rate that is told."""
+    return 1.0 if abs(rate * seen.candidates - 1) < NEARLY else 0.0
 
 
 def rate_of(seen: Design, one_right: float) -> tuple[float, float]:
@@ -505,6 +519,7 @@ def little_to_learn(
             helps.append(f"features of {dimension:g} dimensions that say as much (a projection on the leading ones, say)")
     hint = f" What would help, each alone: {'; '.join(helps)}." if helps else ""
     return (
-        f"Little can be learned: about {choice.forecast:.2f} of what there is between random play (0) and the best candidate (1) "
-        f"is foreseen, with {seen.dimension} dimensions, {outlook.rounds:,} rounds and epsilon {outlook.epsilon:g}.{hint}"
+        f"Little can be learned: about {choice.forecast:.2f} of what there is between random play (0) and the best "
+        f"candidate (1) is foreseen, with {seen.dimension} dimensions, {outlook.rounds:,} rounds "
+        f"and epsilon {outlook.epsilon:g}.{hint}"
     )

@@ -23,14 +23,22 @@ from adaprivate.mechanisms.plan_base import NOTHING_KEPT, SUMS_KEPT
 from adaprivate.policies.noise_aware import starting
 from adaprivate.policies.noise_aware.clipped import Clipped, clipped_sums
 from adaprivate.policies.noise_aware.options import NoiseAwareOptions
-from adaprivate.policies.noise_aware.outlook import LITTLE, Choice, Design, Outlook, choose, design, little_to_learn, one_right
+from adaprivate.policies.noise_aware.outlook import (
+    LITTLE,
+    Choice,
+    Design,
+    Outlook,
+    choose,
+    design,
+    little_to_learn,
+    one_right,
+    right_by_rate,
+)
 from adaprivate.policies.noise_aware.people import Peopled, people_sums
 from adaprivate.policies.noise_aware.rows import MOST_BATCHES, Rows
 from adaprivate.policies.noise_aware.simulated import Channelled
 from adaprivate.policies.noise_aware.state import CHANNELS, OPTIMISTIC, Exploration, NoiseAwareState
 
-NEARLY = 0.25
-"""A base rate is that of one right class if it is so near to one in as many as there are, relative to that."""
 LEAST_SCOUTED = 7
 """So many rounds are looked at, however short the first batch is, where they are flipped meanwhile."""
 
@@ -276,11 +284,11 @@ class NoiseAwareSettings(NoiseAwareOptions):
         return dataclasses.replace(found, first=max(self.scouted, found.first))
 
     def _one_right(self, seen: Design, learner: NoiseAwareState) -> float:
-        """How likely it is that one candidate of a round is right: by releases alone, or by the base rate where it is told."""
+        """How likely it is that one class of a round is right: by releases alone, or by the base rate that was told."""
         if not seen.blocks:
             return 0.0
         if self.base_rate is not None:
-            return 1.0 if abs(self.base_rate * seen.candidates - 1) < NEARLY else 0.0
+            return right_by_rate(seen, self.base_rate)
         if not self.intercept:
             return 1.0
         count = int(learner.scalars["offers"][0])
