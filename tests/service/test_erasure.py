@@ -7,9 +7,10 @@ import pytest
 import sqlalchemy as sa
 from tests.service.conftest import decide, made
 
-from adaprivate.service import closing, core, database, erasure, grouping, schema
+from adaprivate.service import closing, core, database, erasure, grouping, moving, schema
+from adaprivate.service.faults import Fault
 from adaprivate.service.grouping import BEAT, SLOT
-from adaprivate.service.moving import export
+from adaprivate.service.moving import export, import_
 
 PRIVATE = ("rewards", "late")
 
@@ -116,6 +117,34 @@ def test_that_rewards_were_late_is_deleted_in_slots_too(service, clock, monkeypa
     assert all(found[place - 1] == "slot" for place in deletions)
 
 
+@pytest.mark.parametrize("rewards", [0, 10])
+@pytest.mark.parametrize("hours", [0, 25])
+def test_that_a_database_refuses_to_write_does_not_tell_that_rewards_came(service, clock, monkeypatch, rewards, hours):
+    """Such a refusal is noted in the log, which is public. After a day it would be of rewards that came late."""
+
+    def locked():
+        raise Fault("unavailable", "The database does not answer (Planted); nothing was changed.")
+
+    made(service)
+    decided = decide(service, 10)
+    if not hours:
+        service.reward([(one.decision_id, 1.0) for one in decided[:rewards]])
+    clock.now += 61
+    service.close_due()
+    if hours:
+        service.tidy()
+        service.reward([(one.decision_id, 1.0) for one in decided[:rewards]])
+        clock.now += hours * 3600
+    with monkeypatch.context() as patch:
+        patch.setattr(service.database, "writing", locked)
+        with pytest.raises(Fault, match="Planted"):
+            service.tidy()
+    service.tidy()
+    service.tidy()
+    assert not left(service)
+    assert not left(service, schema.late)
+
+
 def test_a_slot_is_waited_for_unless_enough_of_it_is_left(monkeypatch):
     class Clock:
         now, slept = 0.0, 0.0
@@ -175,8 +204,35 @@ def test_an_export_holds_no_spent_reward(service, clock, tmp_path):
     service.reward([(one.decision_id, 1.0) for one in decided])
     clock.now += 61
     service.close_due()
-    export(service.database, service.journal, "page", tmp_path / "page.bandit", "a passphrase of the test's")
-    assert left(service) == {*range(10, 15)}
+    file, passphrase = tmp_path / "page.bandit", "a passphrase of the test's"
+    export(service.database, service.journal, "page", file, passphrase)
+    _, private = moving._read(file, passphrase)
+    assert {one["round"] for one in private["rewards"]} == {*range(10, 15)}
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_database_that_a_bandit_left_keeps_no_reward_of_it(workers, clock, tmp_path, keep):
+    """No batch closes there any more. So nothing else would delete rewards that waited, nor exact sums."""
+    service = workers()
+    made(service, keep_rewards=keep)
+    decided = decide(service, 15)
+    service.reward([(one.decision_id, 1.0) for one in decided])
+    clock.now += 61
+    service.close_due()
+    file, passphrase = tmp_path / "page.bandit", "a passphrase of the test's"
+    export(service.database, service.journal, "page", file, passphrase)
+    with service.database.reading() as connection:
+        books = connection.scalars(sa.select(schema.books.c.book)).all()
+    assert set(books) == {b""}
+    assert left(service) == ({*range(15)} if keep else set())
+    workers().refresh()  # a worker starts in spite of it
+    import_(file, service.database, service.journal, passphrase)
+    assert left(service) == ({*range(15)} if keep else {*range(10, 15)})
+    other = workers()
+    other.refresh()
+    decide(other, 5)
+    clock.now += 61
+    assert other.close_due() == 1
 
 
 # --- bytes ------------------------------------------------------------------------------------------------------------

@@ -34,7 +34,11 @@ Limits = Mapping[int, int]
 
 
 class Piece(NamedTuple):
-    """Rows of a bandit to be deleted together."""
+    """Rows of a bandit to be deleted together, perhaps none.
+
+    The first is of none, and erased like any other, in a transaction: else a database that refuses to write, which the log
+    notes, would tell by its refusal that rewards came.
+    """
 
     table: sa.Table
     bandit: int
@@ -54,7 +58,8 @@ def limits_of(connection: sa.Connection, bandit: int | None = None) -> dict[int,
 
 
 def spent_rewards(database: Database, bandit: int, limits: Limits) -> Iterator[Piece]:
-    """Spent rewards of a bandit in pieces, by rounds."""
+    """Spent rewards of a bandit in pieces, by rounds; first a piece of none."""
+    yield Piece(schema.rewards, bandit, ())
     start: int | None = 0
     while start is not None:
         with database.reading() as connection:
@@ -81,7 +86,8 @@ def _spent_from(connection: sa.Connection, bandit: int, limits: Limits, start: i
 
 
 def old_rows(database: Database, table: sa.Table, before: float) -> Iterator[Piece]:
-    """Rows of a table that were written before this time, in pieces."""
+    """Rows of a table that were written before this time, in pieces; first a piece of none."""
+    yield Piece(table, 0, ())
     query = sa.select(*table.primary_key.columns).where(table.c.at < before).limit(PIECE)
     while True:
         with database.reading() as connection:
@@ -94,6 +100,8 @@ def old_rows(database: Database, table: sa.Table, before: float) -> Iterator[Pie
 
 def erase(connection: sa.Connection, piece: Piece) -> None:
     """Delete these rows."""
+    if not piece.keys:
+        return
     bandit, key = piece.table.primary_key.columns
     connection.execute(piece.table.delete().where(bandit == piece.bandit, key.in_(piece.keys)))
 

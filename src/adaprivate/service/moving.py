@@ -31,6 +31,7 @@ from adaprivate.runtime.files import write_private
 from adaprivate.service import erasure, migrations, schema
 from adaprivate.service.bandit import NAME
 from adaprivate.service.database import Database, locked
+from adaprivate.service.grouping import wait_for_slot
 from adaprivate.service.journal import Journal
 from adaprivate.service.keeping import BEING_WRITTEN, Digests, bandit_row, digests, standing
 from adaprivate.service.sealing import expect_passphrase, opened, sealed
@@ -84,7 +85,20 @@ def export(database: Database, journal: Journal, name: str, file: Path, passphra
                 connection.execute(b.update().where(b.c.id == row.id).values(**stays))
             journal.returned(row.uid)
         raise
+    _forget(database, row)
     return {"bandit": name, "file": str(file), "batches": sum(map(len, rows.values())), "bytes": file.stat().st_size}
+
+
+def _forget(database: Database, row: sa.Row[Any]) -> None:
+    """Delete rewards and their sums, now that a file holds them: no batch closes here any more, and nothing else would."""
+    k = schema.books
+    with database.writing() as connection:
+        connection.execute(k.update().where(k.c.bandit == row.id).values(book=b""))
+    if not json.loads(row.description).get("keep_rewards", False):
+        for piece in erasure.spent_rewards(database, row.id, {schema.POLICY: schema.FOR_GOOD}):
+            wait_for_slot()
+            with database.writing() as connection:
+                erasure.erase(connection, piece)
 
 
 def import_(
