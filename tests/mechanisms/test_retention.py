@@ -96,6 +96,14 @@ def test_a_book_keeps_what_its_plan_says(name):
         assert differ == [2, 4, 8, 10], "at the end of an epoch they are gone"
 
 
+def test_an_epoch_of_two_batches_keeps_the_first():
+    options = {"dimension": 2, "ends": (2, 4), "epochs": (Epoch(0, 2, mechanisms.strategy("sqrt", 2)),), "decoded": False}
+    plan = BatchPlan(delta=1e-5, noise_multiplier=3.0, **options)
+    ones, zeros = lives(plan, [1.0] * 4), lives(plan, [0.0] * 4)
+    assert [number for number, book in ones.items() if book != zeros[number]] == [2]
+    assert plan.retention == f"The exact sums of each released batch are kept until the release after round 4. {SUMS_KEPT}"
+
+
 @pytest.mark.parametrize("unit", [UserLedgerUnit(3), UserUnit(batches=3, clip=0.5)], ids=["ledger", "clip"])
 @pytest.mark.parametrize("name", ["independent", "sqrt"])
 def test_a_book_of_people_keeps_no_more(name, unit):
