@@ -431,9 +431,12 @@ def test_a_client_that_trusts_nobody_lets_only_its_own_flips_out(clock):
     assert client.reward(Decision("a", "tea", keep=RandomisedResponse(1.0).keep), True) == "recorded"
     assert client.reward(Decision("b", "tea", keep=RandomisedResponse(0.5).keep), True) == "recorded"
     received = len(service.received)
-    for decision in (Decision("c", "tea", keep=np.nextafter(RandomisedResponse(1.0).keep, 1)), Decision("d", "tea"), "e"):
+    louder = [Decision("c", "tea", keep=keep) for keep in (np.nextafter(RandomisedResponse(1.0).keep, 1), 0.99, 1 - 2**-53)]
+    for decision in (*louder, Decision("d", "tea"), "e"):
         with pytest.raises(InputError):
             client.reward(decision, True)
+    with pytest.raises(InputError):
+        client.reward("e", True, keep=0.999)
     for keep in (0.5, 0.1, 1.0, float("nan")):
         with pytest.raises(InputError):
             Waiting(service).reward(Decision("f", "tea", keep=keep), True)
