@@ -362,6 +362,36 @@ def test_whether_the_first_reward_came_changes_no_other(kit, monkeypatch, missin
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("kind", [{"seed": 0}, {"source": Secure()}], ids=["simulated", "exact"])
+def test_every_reward_enters_the_round_that_it_was_told_of_and_no_other(monkeypatch, kind):
+    """Told late, in any order, or never: what stands for a missing one is public, and no neighbor's reward."""
+    policy = adaprivate.policy("adaprivate-ts", dimension=2, rounds=40, batch_size=20, reward_window=3, **kind)
+    entered, engine = {}, policy._engine
+    count, count_and_choose = engine.count, engine.count_and_choose
+
+    def counted(number, features, reward, person=-1):
+        assert entered.setdefault(number, reward) == reward
+        return count(number, features, reward, person)
+
+    def counted_with(number, features, reward, person, offered):
+        assert entered.setdefault(number, reward) == reward
+        return count_and_choose(number, features, reward, person, offered)
+
+    monkeypatch.setattr(engine, "count", counted)
+    monkeypatch.setattr(engine, "count_and_choose", counted_with)
+    told, waiting = {}, []
+    for number in range(40):
+        waiting.append(policy.decide(np.eye(2)))
+        if number % 4 == 3:
+            for decision in waiting[::-1]:
+                if decision.round % 3:
+                    told[decision.round] = 0.01 + decision.round / 64
+                    policy.learn(decision, told[decision.round])
+            waiting = []
+    policy.finish()
+    assert entered == {number: told.get(number, policy.settings.missing) for number in range(40)}
+
+
 def test_altering_the_features_of_a_decision_changes_nothing():
     one, two = (adaprivate.policy("lints", dimension=3, rounds=50, seed=0) for _ in range(2))
     altered, plain = one.decide(np.eye(3)), two.decide(np.eye(3))
