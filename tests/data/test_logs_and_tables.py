@@ -6,6 +6,7 @@ import pytest
 
 from adaprivate import data
 from adaprivate.check import InputError
+from adaprivate.evaluation.streams import logged
 
 LOG = "action,reward,propensity,age,town\n3,1,0.1,20,a\n1,0,0.25,30,b\n3,0.3,0.25,40,a\n"
 
@@ -16,89 +17,96 @@ def written(tmp_path, text, name="log.csv"):
 
 
 def test_a_log_by_its_usual_names_and_by_given_ones(tmp_path):
-    found = data.log(written(tmp_path, LOG), features=["age", "town"])
-    assert found.actions == ("1", "3")
-    assert found.action.tolist() == [1, 0, 1]
-    assert found.reward.tolist() == [1, 0, 0.3]
-    assert found.propensity.tolist() == [0.1, 0.25, 0.25]
-    assert found.names == ("age", "town=a", "town=b")
-    assert found.context.tolist() == [[20, 1, 0], [30, 0, 1], [40, 1, 0]]
-    assert found.candidates.shape == (3, 0, 0)
+    found = logged(written(tmp_path, LOG), context=["age", "town"])
+    assert found.names == ("1", "3")
+    whole = found.whole()
+    assert whole.actions.tolist() == [1, 0, 1]
+    assert whole.rewards.tolist() == [1, 0, 0.3]
+    assert whole.propensities.tolist() == [0.1, 0.25, 0.25]
+    assert found.columns.context == ("age", "town")
     table = pl.read_csv(tmp_path / "log.csv").rename({"action": "arm", "reward": "click", "propensity": "p"})
     table.write_parquet(tmp_path / "log.parquet")
-    other = data.log(tmp_path / "log.parquet", action="arm", reward="click", propensity="p", features=["ag"])
-    assert other.action.tolist() == found.action.tolist()
-    assert other.context[:, 0].tolist() == [20, 30, 40]
-    assert data.log(tmp_path / "log.parquet", action="arm", reward="click").propensity is None
+    other = logged(tmp_path / "log.parquet", action="arm", reward="click", propensity="p", context=["ag"])
+    assert other.whole().actions.tolist() == whole.actions.tolist()
+    assert other.columns.context == ("age",)
+    assert logged(tmp_path / "log.parquet", action="arm", reward="click").whole().propensities is None
 
 
 def test_candidates_of_every_row(tmp_path):
     text = "action,reward,x_0_0,x_0_1,x_1_0,x_1_1\n1,0,1,2,3,4\n0,1,5,6,7,8\n"
-    found = data.log(written(tmp_path, text), candidates="x")
-    assert found.candidates.tolist() == [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]
-    assert found.action.tolist() == [1, 0]
-    with pytest.raises(InputError, match=r"line 3, column action: 2 between 0 and 1"):
-        data.log(written(tmp_path, text.replace("\n0,1", "\n2,1")), candidates="x")
+    found = logged(written(tmp_path, text), candidates="x").whole()
+    longest = np.hypot(7, 8)
+    assert found.candidates * longest == pytest.approx(np.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]))
+    assert found.actions.tolist() == [1, 0]
+    with pytest.raises(InputError, match=r"line 3, column action to be right: it is not the number of a candidate"):
+        logged(written(tmp_path, text.replace("\n0,1", "\n2,1")), candidates="x")
     with pytest.raises(InputError, match=r"to have a column x_1_1; it has action, reward, x_0_0, x_0_1, x_1_0, y\.$"):
-        data.log(written(tmp_path, text.replace("x_1_1", "y")), candidates="x")
+        logged(written(tmp_path, text.replace("x_1_1", "y")), candidates="x")
 
 
 def test_columns_that_are_not_there_are_asked_for_by_name(tmp_path):
     path = written(tmp_path, "arm,clics,age,user\n1,1,2,a\n0,0,3,b\n")
     with pytest.raises(InputError) as caught:
-        data.log(path)
+        logged(path)
     assert str(caught.value) == (
         f"Expected {path} to have a column action or item_id, or another that action= (--action) names; "
         "it has arm, clics, age, user."
     )
     for named in ({}, {"reward": "clicks"}):
         with pytest.raises(InputError, match=r"it has arm, clics, age, user\. Did you mean clics\?$"):
-            data.log(path, action="arm", **named)
+            logged(path, action="arm", **named)
     with pytest.raises(InputError, match=r"to have a column user_id; it has arm, clics, age, user\. Did you mean user\?$"):
-        data.log(path, action="arm", reward="clics", user="user_id")
+        logged(path, action="arm", reward="clics", user="user_id")
     with pytest.raises(InputError, match=r"a column agee or columns that begin so; .* Did you mean age\?$"):
-        data.log(path, action="arm", reward="clics", features=["agee"])
+        logged(path, action="arm", reward="clics", context=["agee"])
 
 
 def test_second_names_serve_where_the_first_are_not_there(tmp_path):
     text = "item_id,click,propensity_score\n3,1,0.25\n1,0,0.25\n"
-    found = data.log(written(tmp_path, text))
-    assert (found.actions, found.reward.tolist(), found.propensity.tolist()) == (("1", "3"), [1, 0], [0.25, 0.25])
+    found = logged(written(tmp_path, text))
+    whole = found.whole()
+    assert (found.names, whole.rewards.tolist(), whole.propensities.tolist()) == (("1", "3"), [1, 0], [0.25, 0.25])
     assert data.check_path(written(tmp_path, text))["columns"]["reward"] == "click"
-    first = data.log(written(tmp_path, text.replace("item_id", "action,item_id").replace("\n", "\n7,", 2)))
-    assert first.actions == ("7",)
+    first = logged(written(tmp_path, text.replace("item_id", "action,item_id").replace("\n", "\n7,", 2)))
+    assert first.names == ("7",)
 
 
 PEOPLE = "action,reward,user_id,age\n3,1,zoe,20\n1,0,abe,30\n3,0,zoe,40\n1,1,12,50\n"
 
 
+def users_of(log, **columns):
+    """The users of a log's rows, numbered in the order in which they come; None where there are none."""
+    users = logged(log, **columns).whole().users
+    return None if users is None else [list(dict.fromkeys(users.tolist())).index(user) for user in users.tolist()]
+
+
 def test_whose_decisions_they_were(tmp_path):
     path = written(tmp_path, PEOPLE)
-    found = data.log(path)
-    assert found.user.tolist() == [2, 1, 2, 0]
-    assert found.people == 3
+    assert users_of(path) == [0, 1, 0, 2]
+    assert logged(path).people == 3
     assert data.check_path(path)["people"] == 3
     renamed = written(tmp_path, PEOPLE.replace("user_id", "who"), "who.csv")
-    assert data.log(renamed).user is None
+    assert users_of(renamed) is None
     assert data.check_path(renamed)["people"] is None
-    assert data.log(renamed, user="who").user.tolist() == [2, 1, 2, 0]
+    assert users_of(renamed, user="who") == [0, 1, 0, 2]
     assert data.check_path(renamed, user="who")["people"] == 3
-    assert data.log(path, user="").user is None
+    assert users_of(path, user="") is None
     table = pl.DataFrame({"action": [1, 2, 1], "reward": [0, 1, 0], "user": [7.0, 5.5, 7.0], "user_id": ["a", "b", "c"]})
-    assert data.log(table).user.tolist() == [1, 0, 1]  # user comes before user_id
-    assert data.log(table, user="user_id").user.tolist() == [0, 1, 2]
-    assert data.log(table.with_columns(pl.col("user_id").cast(pl.Categorical)), user="user_id").user.tolist() == [0, 1, 2]
+    assert users_of(table) == [0, 1, 0]  # user comes before user_id
+    assert users_of(table, user="user_id") == [0, 1, 2]
+    assert users_of(table.with_columns(pl.col("user_id").cast(pl.Categorical)), user="user_id") == [0, 1, 2]
     spelled = table.with_columns(user=pl.Series(["\u00e9", "e\u0301", "e"]))  # one accent, encoded in two ways
-    assert data.log(spelled).user.tolist() == [1, 1, 0]
-    assert data.log(table, features=["us"]).names == ("user_id=a", "user_id=b", "user_id=c")  # who is no context ...
-    assert data.log(table, features=["user"]).names == ("user",)  # ... unless it is said to be
-    assert data.log(table.rename({"user": "reward", "reward": "x"}), reward="x", action="action").people == 3
+    assert users_of(spelled) == [0, 0, 1]
+    assert logged(spelled).people == 2
+    assert logged(table, context=["us"]).columns.context == ("user_id",)  # a user is no context ...
+    assert logged(table, context=["user"]).columns.context == ("user",)  # ... unless it is said to be
+    assert logged(table.rename({"user": "reward", "reward": "x"}), reward="x", action="action").people == 3
 
 
 @pytest.mark.parametrize(
     ("change", "options", "message"),
     [
-        (("1,0,abe", "1,0,"), {}, "line 3, column user_id: None to be there"),
+        (("1,0,abe", "1,0,"), {}, "line 3, column user_id to be right: it is missing"),
         (("zoe", "zoe"), {"user": "action"}, None),
         (("zoe", "zoe"), {"user": "reward"}, None),
     ],
@@ -106,7 +114,7 @@ def test_whose_decisions_they_were(tmp_path):
 def test_faults_of_people_in_logs(tmp_path, change, options, message):
     path = written(tmp_path, PEOPLE.replace(*change, 1))
     with pytest.raises(InputError) as caught:
-        data.log(path, **options)
+        logged(path, **options)
     own = f"Expected user={options.get('user')!r} not to be the action, the reward or the propensity."
     assert str(caught.value).startswith(own if message is None else f"Expected {path}, {message}")
 
@@ -114,10 +122,10 @@ def test_faults_of_people_in_logs(tmp_path, change, options, message):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (["a", "", "b"], "row 2, column user: None to be there"),
-        (["a", "b", None], "row 3, column user: None to be there"),
-        ([1.0, float("nan"), 2.0], "row 2, column user: None to be there"),
-        ([None, 5, 2], "row 1, column user: None to be there"),
+        (["a", "", "b"], "row 2, column user to be right: it is missing"),
+        (["a", "b", None], "row 3, column user to be right: it is missing"),
+        ([1.0, float("nan"), 2.0], "row 2, column user to be right: it is missing"),
+        ([None, 5, 2], "row 1, column user to be right: it is missing"),
         ([[1], [2], [1]], "column user: 'List(Int64)' to be texts or numbers"),
     ],
 )
@@ -125,36 +133,37 @@ def test_people_must_be_named_in_every_row(tmp_path, values, message):
     table = pl.DataFrame({"action": [1, 2, 1], "reward": [0, 1, 0], "user": values})
     table.write_parquet(tmp_path / "log.parquet")
     with pytest.raises(InputError) as caught:
-        data.log(tmp_path / "log.parquet")
+        logged(tmp_path / "log.parquet")
     assert str(caught.value).startswith(f"Expected {tmp_path / 'log.parquet'}, {message}")
 
 
 def test_the_open_bandit_dataset_is_recognised(tmp_path):
-    text = "timestamp,item_id,position,click,propensity_score,user_feature_0\nt,7,3,0,0.1,u\nt,9,1,1,0.2,v\n"
-    found = data.log(written(tmp_path, text))
-    assert found.actions == ("7", "9")
-    assert found.reward.tolist() == [0, 1]
-    assert found.position.tolist() == [1, 0]
-    assert found.context.shape == (2, 2)
+    text = "timestamp,item_id,position,click,propensity_score,user_feature_0\n1,7,3,0,0.1,u\n2,9,1,1,0.2,v\n"
+    found = logged(written(tmp_path, text), context=["user_feature_"])
+    assert found.names == ("7", "9")
+    assert found.whole().rewards.tolist() == [0, 1]
+    assert (found.columns.position, found.columns.time) == ("position", "timestamp")
+    assert found.columns.context == ("user_feature_0",)
     assert data.check_path(tmp_path)["logs"][0]["rows"] == 2
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("3,1,0.1", "3,high,0.1"), "line 2, column reward: '...' to be a number from 0 to 1; it is private"),
-        (("1,0,0.25", "1,7,0.25"), "line 3, column reward: '...' to be a number from 0 to 1; it is private"),
-        (("1,0,0.25", "1,0,0"), "line 3, column propensity: 0.0 > 0"),
-        (("1,0,0.25", "1,0,"), "line 3, column propensity: None between 0 and 1"),
-        (("1,0,0.25", ",0,0.25"), "line 3, column action: None to be there"),
+        (("3,1,0.1", "3,high,0.1"), "line 2, column reward to be right: it is not a number"),
+        (("1,0,0.25", "1,7,0.25"), "line 3, column reward to be right: it is not within 0 .. 1"),
+        (("1,0,0.25", "1,0,0"), "line 3, column propensity to be right: it is not above 0"),
+        (("1,0,0.25", "1,0,"), "line 3, column propensity to be right: it is missing"),
+        (("1,0,0.25", ",0,0.25"), "line 3, column action to be right: it is missing"),
         (("40,a", "40,a,b"), "line 4, column 6: '...' not to follow 5 values"),
     ],
 )
 def test_faults_of_logs(tmp_path, change, message):
     path = written(tmp_path, LOG.replace(*change, 1))
     with pytest.raises(InputError) as caught:
-        data.log(path)
+        logged(path)
     assert str(caught.value).startswith(f"Expected {path}, {message}")
+    assert "high" not in str(caught.value)
 
 
 def test_labelled_tables(tmp_path):

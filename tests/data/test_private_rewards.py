@@ -111,7 +111,7 @@ def test_a_log_without_a_header_keeps_its_rewards(tmp_path, monkeypatch, large):
     for call in (
         lambda: ap.evaluate(path, "random", action="page", reward="clicked"),
         lambda: ap.evaluate(path, "random", action=SECRET[:-1] + "3"),  # near it: it is not asked for either
-        lambda: data.log(path),
+        lambda: logged(path),
         lambda: data.check_path(path),
     ):
         with pytest.raises(InputError, match="does not look like their names") as caught:
@@ -122,7 +122,7 @@ def test_a_log_without_a_header_keeps_its_rewards(tmp_path, monkeypatch, large):
         data.check_path(path)
     path.write_text(f"page,clicked\nx,1\nx,1,{SECRET}\n")
     with pytest.raises(InputError, match=r"line 3, column 3: '\.\.\.' not to follow 2 values"):
-        data.log(path)
+        logged(path, action="page", reward="clicked")
 
 
 def test_a_name_that_two_columns_have_is_refused(tmp_path, monkeypatch):

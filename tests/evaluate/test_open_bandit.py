@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from adaprivate.data.logs import log as read_log
 from adaprivate.evaluation.estimators import Sample, estimate
+from adaprivate.evaluation.streams import logged
 
 CLICKS = """47 8 62 142 3 14 7 857 12 15 6 100 48 23 71 61 13 16 518 30 7 4 23 8 10 11 11 18 121 11 11 10 14 9 204 58
 3 19 42 1013 2 328 15 31 14 138 45 55 23 38 10 401 52 6 3 6 5 32 35 133 52 820 43 195 8 42 40 4 32 30 9
@@ -54,12 +54,14 @@ def test_the_published_recipe(shares, tmp_path):
     raw = pl.read_parquet(path)
     item, position, click, score = (raw[c].to_numpy() for c in ("item_id", "position", "click", "propensity_score"))
     recipe = np.mean(click * shares[item, position - 1] / score)
-    log = read_log(path)
-    weights = shares[np.array([int(name) for name in log.actions])[log.action], log.position] / log.propensity
-    found = estimate("ips", Sample(log.reward, weights))
+    log = logged(path)
+    held = log.whole()
+    slots = raw[log.columns.position].to_numpy() - 1
+    weights = shares[np.array([int(name) for name in log.names])[held.actions], slots] / held.propensities
+    found = estimate("ips", Sample(held.rewards, weights))
     assert found.value == pytest.approx(recipe, rel=1e-6)
     assert found.low < recipe < found.high
     if real:
-        assert found.value / log.reward.mean() == pytest.approx(1.198126, abs=5e-7)
+        assert found.value / held.rewards.mean() == pytest.approx(1.198126, abs=5e-7)
     else:
         print("Open Bandit sample not at hand: made log")

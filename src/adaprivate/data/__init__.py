@@ -17,19 +17,16 @@ from adaprivate.check import InputError
 if TYPE_CHECKING:
     from adaprivate.data.checking import check_path
     from adaprivate.data.label_tables import Labelled, labelled
-    from adaprivate.data.logs import Log, log
     from adaprivate.data.rating_sets import Ratings, ratings
 
-__all__ = ["Labelled", "Log", "Ratings", "check_path", "folder", "labelled", "log", "ratings"]
+__all__ = ["Labelled", "Ratings", "check_path", "folder", "labelled", "ratings"]
 
 # Loaded on first use: features are made where no table is read, and polars need not be installed there.
 _LAZY = {
     "Labelled": "label_tables",
-    "Log": "logs",
     "Ratings": "rating_sets",
     "check_path": "checking",
     "labelled": "label_tables",
-    "log": "logs",
     "ratings": "rating_sets",
 }
 

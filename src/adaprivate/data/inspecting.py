@@ -23,6 +23,7 @@ from scipy.special import betainc
 from adaprivate.check import Array, Floats, Integers
 from adaprivate.data.logs import REWARDS, TIMES, Columns, perhaps, unreadable, usual_name
 from adaprivate.data.sources import Source
+from adaprivate.people.identity import user_text
 
 EXAMPLES = 5
 """So many rows of a fault are named."""
@@ -145,6 +146,15 @@ def hashes(values: pl.Series) -> Array:
     return values.cast(pl.String).hash(seed=1).to_numpy()
 
 
+def user_hashes(values: pl.Series) -> Array:
+    """A number of 64 bits for each user. All spellings of one identifier have the same number, as policies read them."""
+    texts = values.cast(pl.String)
+    if values.dtype.is_numeric():
+        return hashes(texts)
+    known = texts.drop_nulls().unique()
+    return hashes(texts.replace(known, pl.Series([user_text(text) for text in known], dtype=pl.String)))
+
+
 def numbers(values: pl.Series) -> pl.Series:
     """Values as numbers; null where they are none."""
     return values.cast(pl.Float64, strict=False)
@@ -254,9 +264,9 @@ def inspect(
             whose = block[there["user"]]
             nobody = _absent(whose)
             faults.add(there["user"], "is missing", nobody, start)
-            people.add(hashes(whose.filter(~nobody)))
+            people.add(user_hashes(whose.filter(~nobody)))
             if thorough:
-                visits.append(np.unique(hashes(whose.filter(~nobody)), return_counts=True))
+                visits.append(np.unique(user_hashes(whose.filter(~nobody)), return_counts=True))
         if "time" in there:
             last = _check_time(faults, block[there["time"]], last, start, found)
         if thorough and "id" in there:

@@ -11,8 +11,7 @@ import polars as pl
 
 from adaprivate import check
 from adaprivate.check import Array, Floats, InputError
-from adaprivate.data.logs import context_of
-from adaprivate.data.reading import PRIVATE, File, arrays, fault, look_like_names
+from adaprivate.data.reading import PRIVATE, File, arrays, context_of, fault, look_like_names
 from adaprivate.data.sources import table_of
 
 LABELS = ("label", "class", "target", "y")

@@ -1,8 +1,7 @@
-"""Logged bandits: what was offered, what was chosen with which probability, and what it earned.
+"""The columns of a log by their roles: action, reward, propensity, user, time, context and candidates.
 
-A log is a CSV, parquet or JSON lines file, one decision a row, with columns for the action, the reward, the propensity and
-the person (both optional) and either features of the context, or features of each candidate. The Open Bandit Dataset is
-recognised by its columns.
+A log has one decision a row. Columns are named by the caller or found by their usual names. The Open Bandit Dataset is
+recognized by its columns. The reward is private and may play no other role.
 """
 
 from __future__ import annotations
@@ -16,10 +15,9 @@ from typing import Any, NoReturn
 import numpy as np
 import polars as pl
 
-from adaprivate.check import Array, Floats, InputError, Integers, did_you_mean
-from adaprivate.data.reading import PRIVATE, Column, File, checked, fault, look_like_names
-from adaprivate.data.sources import Source, source_of, table_from, table_of
-from adaprivate.people.identity import user_text
+from adaprivate.check import InputError, did_you_mean
+from adaprivate.data.reading import File, fault, look_like_names
+from adaprivate.data.sources import Source, table_from, table_of
 
 OPEN_BANDIT = {"item_id", "position", "click", "propensity_score"}
 ACTIONS, REWARDS, PROPENSITIES = ("action", "item_id"), ("reward", "click"), ("propensity", "propensity_score")
@@ -30,39 +28,6 @@ TIMES = ("time", "timestamp", "date", "datetime")
 """The usual names of a column that says when it was. Rows are put in order only by one that is named."""
 IDS = ("decision_id", "event_id", "id")
 """The usual names of a column that names each decision."""
-MOST_TEXTS = 100
-"""A column of texts with more different values is not taken for a context."""
-_TEXT = (pl.String, pl.Categorical, pl.Enum)
-
-
-@dataclass(frozen=True)
-class Log:
-    """One decision a row. ``action`` counts from 0 and ``actions`` says what each number stands for.
-
-    ``context`` (rows, d), or ``candidates`` (rows, K, d) of which ``action`` is one; either may be empty. ``position`` is
-    the slot in which an item was shown (0 where there is but one). ``user`` numbers people from 0; None where the log does
-    not tell them apart.
-    """
-
-    file: File
-    action: Array
-    actions: tuple[str, ...]
-    reward: Floats
-    propensity: Floats | None
-    context: Floats
-    candidates: Floats
-    position: Array
-    names: tuple[str, ...]
-    """The columns, or values of columns, that the features stand for."""
-    user: Integers | None = None
-
-    @property
-    def people(self) -> int | None:
-        """How many there are, where they are told apart."""
-        return None if self.user is None else int(self.user.max()) + 1
-
-    def __len__(self) -> int:
-        return len(self.action)
 
 
 def is_log(columns: Sequence[str]) -> bool:
@@ -233,106 +198,6 @@ def expect_columns(source: Source, columns: Columns) -> None:
     expect_kinds(source, columns)
 
 
-def log(
-    source: str | Path | pl.DataFrame,
-    *,
-    action: str | None = None,
-    reward: str | None = None,
-    propensity: str | None = None,
-    position: str | None = None,
-    features: Sequence[str] = (),
-    candidates: str | None = None,
-    user: str | None = None,
-) -> Log:
-    """The log at this path, or in this table; columns are named here, or found where they bear their usual names.
-
-    features: columns of the context, or beginnings of their names; text becomes one column of 0 and 1 for each value.
-    candidates: the beginning of columns BEGINNING_k_j, feature j of candidate k; the action is then the number k.
-    user: who it was, texts or numbers, of every row; by default user or user_id where there is one, and "" for none.
-    """
-    found = source_of(source)
-    if set(found.columns) >= OPEN_BANDIT:
-        features = features or ("user_feature_",)
-    columns = columns_of(
-        found,
-        action=action,
-        reward=reward,
-        propensity=propensity,
-        position=position,
-        context=features,
-        candidates=candidates,
-        user=user,
-    )
-    expect_columns(found, columns)
-    file, table, of = found.file, found.whole(), found.of
-    rewards = _rewards(file, table, columns.reward, of)
-    propensities = None
-    if columns.propensity is not None:
-        propensities = _numbers(file, table, Column(columns.propensity, float, 0, 1), of)
-        if (propensities <= 0).any():
-            row = int((propensities <= 0).argmax())
-            fault(file, found.place(row), columns.propensity, float(propensities[row]), "> 0", of=of)
-    wide = columns.candidates
-    cells = [_numbers(file, table, Column(name), of) for own in wide for name in own]
-    offered = np.stack(cells, axis=1).reshape(len(table), len(wide), -1) if wide else np.zeros((len(table), 0, 0))
-    chosen, actions = _actions(file, table, columns.action, len(wide) if wide else None, of)
-    context, names = context_of(file, table, columns.context, of)
-    slots = np.zeros(len(table), dtype=np.int64)
-    if columns.position is not None:
-        slots = np.unique(_numbers(file, table, Column(columns.position, int), of), return_inverse=True)[1]
-    whose = _users(file, table, columns.user, of) if columns.user else None
-    return Log(file, chosen, actions, rewards, propensities, context, offered, slots, names, whose)
-
-
-def _rewards(file: File, table: pl.DataFrame, name: str, of: str) -> Floats:
-    """Rewards, 0 to 1 or truth values. What is wrong with one is said without repeating it."""
-    values = table[name]
-    numbers = values.cast(pl.Float64, strict=False)
-    fine = numbers.is_between(0, 1).fill_null(False)
-    if not fine.all():
-        row = int((~fine).arg_max() or 0)
-        fault(file, _place(row, of), name, PRIVATE, "to be a number from 0 to 1; it is private and not repeated", of=of)
-    return numbers.to_numpy()
-
-
-def _place(row: int, of: str) -> int:
-    """The line of a row: the first line names the columns."""
-    return row + 1 + (of == "line")
-
-
-def _numbers(file: File, table: pl.DataFrame, column: Column, of: str) -> Floats:
-    return checked(file, table, {column.name: column}, of)[column.name].cast(pl.Float64).to_numpy()
-
-
-def _actions(file: File, table: pl.DataFrame, name: str, count: int | None, of: str) -> tuple[Array, tuple[str, ...]]:
-    values = table[name]
-    if values.null_count():
-        fault(file, _place(int(values.is_null().arg_max() or 0), of), name, None, "to be there", of=of)
-    if count is not None:
-        return _numbers(file, table, Column(name, int, 0, count - 1), of).astype(np.int64), tuple(map(str, range(count)))
-    known, chosen = np.unique(values.to_numpy(), return_inverse=True)
-    return chosen.astype(np.int64), tuple(str(value) for value in known)
-
-
-def _users(file: File, table: pl.DataFrame, name: str, of: str) -> Integers:
-    values = table[name]
-    if values.dtype in _TEXT:
-        missing = (values := _spelled(values.cast(pl.String))).is_null() | (values == "")
-    elif values.dtype.is_numeric():
-        missing = values.is_null() | values.cast(pl.Float64).is_nan()
-    else:
-        fault(file, None, name, str(values.dtype), "to be texts or numbers")
-    if missing.fill_null(True).any():
-        fault(file, _place(int(missing.fill_null(True).arg_max() or 0), of), name, None, "to be there", of=of)
-    return (values.rank("dense") - 1).cast(pl.Int64).to_numpy()
-
-
-def _spelled(values: pl.Series) -> pl.Series:
-    """Texts that stand for users, one for all spellings of an identifier, as policies read them."""
-    known = values.drop_nulls().unique()
-    return values.replace(known, pl.Series([user_text(text) for text in known], dtype=pl.String))
-
-
 def named_columns(source: Source, wanted: Sequence[str], taken: Sequence[str | None], user: str | None) -> list[str]:
     """The columns that these names, or beginnings of names, stand for."""
     found: list[str] = []
@@ -345,25 +210,6 @@ def named_columns(source: Source, wanted: Sequence[str], taken: Sequence[str | N
             no_column(source.file, beginning, source.columns, " or columns that begin so")
         found += [name for name in matching if name not in found]
     return found
-
-
-def context_of(file: File, table: pl.DataFrame, columns: Sequence[str], of: str) -> tuple[Floats, tuple[str, ...]]:
-    """These columns as numbers, and what each stands for: text becomes a column of 0 and 1 for each value."""
-    parts: list[Floats] = [np.zeros((len(table), 0))]
-    names: list[str] = []
-    for name in columns:
-        values = table[name]
-        if values.dtype in _TEXT:
-            texts = values.cast(pl.String).fill_null("").to_numpy()
-            known = np.unique(texts)
-            if len(known) > MOST_TEXTS:
-                fault(file, None, name, len(known), f"different texts, at most {MOST_TEXTS} (or one cell is not a number)")
-            parts.append((texts[:, None] == known[None, :]).astype(np.float64))
-            names += [f"{name}={value}" for value in known]
-        else:
-            parts.append(_numbers(file, table, Column(name), of)[:, None])
-            names.append(name)
-    return np.hstack(parts), tuple(names)
 
 
 def candidate_columns(source: Source, beginning: str) -> tuple[tuple[str, ...], ...]:

@@ -20,13 +20,12 @@ from adaprivate.data.logs import (
     REWARDS,
     USERS,
     candidate_columns,
-    context_of,
     named_columns,
     no_column,
     no_rows,
     usual_name,
 )
-from adaprivate.data.reading import File, fault
+from adaprivate.data.reading import File, context_of, fault
 from adaprivate.data.sources import LARGE, in_memory, table_from
 
 LOOKED_AT = 1_000

@@ -20,8 +20,11 @@ from typing import IO, NamedTuple, NoReturn
 import numpy as np
 import polars as pl
 
-from adaprivate.check import Array, InputError
+from adaprivate.check import Array, Floats, InputError
 
+MOST_TEXTS = 100
+"""A column of texts with more different values is not taken for a context."""
+TEXT = (pl.String, pl.Categorical, pl.Enum)
 VERSION = 1
 """Of what is kept in the cache; raised when a reader changes."""
 _WHOLE = (1 << 31) - 1
@@ -228,6 +231,25 @@ def checked(file: File, table: pl.DataFrame, columns: Mapping[str, Column], of: 
             fault(file, outside + first, source, values[outside], f"between {low:g} and {high:g}", of=of)
         kept.append((numbers.cast(pl.Int32) if column.kind is int else numbers).alias(column.name))
     return pl.DataFrame(kept)
+
+
+def context_of(file: File, table: pl.DataFrame, columns: Sequence[str], of: str) -> tuple[Floats, tuple[str, ...]]:
+    """These columns as numbers, and what each stands for: text becomes a column of 0 and 1 for each value."""
+    parts: list[Floats] = [np.zeros((len(table), 0))]
+    names: list[str] = []
+    for name in columns:
+        values = table[name]
+        if values.dtype in TEXT:
+            texts = values.cast(pl.String).fill_null("").to_numpy()
+            known = np.unique(texts)
+            if len(known) > MOST_TEXTS:
+                fault(file, None, name, len(known), f"different texts, at most {MOST_TEXTS} (or one cell is not a number)")
+            parts.append((texts[:, None] == known[None, :]).astype(np.float64))
+            names += [f"{name}={value}" for value in known]
+        else:
+            parts.append(checked(file, table, {name: Column(name)}, of).to_numpy())
+            names.append(name)
+    return np.hstack(parts), tuple(names)
 
 
 def arrays(file: File) -> dict[str, Array]:

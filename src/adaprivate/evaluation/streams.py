@@ -32,12 +32,12 @@ from adaprivate.data.inspecting import (
     by_number,
     cells_of,
     counts_of,
-    hashes,
     inspect,
     names_of,
     numbers,
     time_key,
     uniform_chance,
+    user_hashes,
 )
 from adaprivate.data.logs import Columns, columns_of, expect_columns, opened
 from adaprivate.data.reading import File, fault
@@ -196,7 +196,7 @@ class LogStream:
         columns, (low, high) = self.columns, self.reward_range
         rewards = (numbers(block[columns.reward]).to_numpy() - low) / (high - low)
         known = None if columns.propensity is None else numbers(block[columns.propensity]).to_numpy()
-        whose = None if columns.user is None else (hashes(block[columns.user]) >> np.uint64(1)).astype(np.int64)
+        whose = None if columns.user is None else (user_hashes(block[columns.user]) >> np.uint64(1)).astype(np.int64)
         offers, actions = self._offered(block, counting)
         return Decisions(offers, actions, rewards, known, whose)
 
