@@ -35,8 +35,7 @@ UNEVEN = "is not chosen evenly: replay, which takes choice for uniform where the
 RARE = 100
 """An action with a name like another's that has so many times its rows, and more, is perhaps misspelt."""
 MOST_PEOPLE = 1 << 16
-"""So many people are counted exactly; of more, about how many there are."""
-_REGISTERS = 14
+"""Number of users that are counted exactly. Of more, the count is approximate."""
 
 
 class Finding(NamedTuple):
@@ -115,30 +114,19 @@ class _Faults:
 
 
 class _People:
-    """How many people there are: exactly while they are few, then by HyperLogLog (error 0.8 %)."""
+    """Counts users by the smallest of their hashes: exactly while they are few, then with an error of 0.4 %."""
 
     def __init__(self) -> None:
-        self.few: set[int] | None = set()
-        self.registers = np.zeros(1 << _REGISTERS, dtype=np.uint8)
+        self.smallest = np.zeros(0, dtype=np.uint64)
 
     def add(self, hashes: Array) -> None:
-        known = np.unique(hashes)
-        if self.few is not None:
-            self.few.update(known.tolist())
-            if len(self.few) > MOST_PEOPLE:
-                known, self.few = np.unique(np.concatenate([known, np.fromiter(self.few, dtype=np.uint64)])), None
-        if self.few is None:
-            place = (known >> np.uint64(64 - _REGISTERS)).astype(np.int64)
-            rest = (known << np.uint64(_REGISTERS)) | np.uint64(1 << (_REGISTERS - 1))
-            zeros = np.maximum(64 - np.floor(np.log2(rest.astype(np.float64))), 1)
-            np.maximum.at(self.registers, place, zeros.astype(np.uint8))
+        self.smallest = np.unique(np.concatenate([self.smallest, hashes]))[: MOST_PEOPLE + 1]
 
     def count(self) -> int:
-        if self.few is not None:
-            return len(self.few)
-        m = len(self.registers)
-        about = 0.7213 / (1 + 1.079 / m) * m * m / float((2.0 ** -self.registers.astype(np.float64)).sum())
-        return max(round(about), MOST_PEOPLE + 1)  # more than are counted exactly, that much is known
+        if len(self.smallest) <= MOST_PEOPLE:
+            return len(self.smallest)
+        share = float(self.smallest[-1]) / 2.0**64  # of all hashes, MOST_PEOPLE are smaller than this one
+        return max(round(MOST_PEOPLE / share), MOST_PEOPLE + 1)
 
 
 def hashes(values: pl.Series) -> Array:
