@@ -12,7 +12,7 @@ import adaprivate as ap
 from adaprivate import cli
 from adaprivate.check import InputError
 from adaprivate.evaluation.judging import judge
-from adaprivate.evaluation.streams import logged
+from adaprivate.evaluation.log_table import read_log
 
 
 def run(*arguments):
@@ -74,7 +74,7 @@ def test_python_gives_what_the_command_prints(log):
     assert table["batch_size"].to_list() == [50] * 4 + [None] * 2
     assert table["alpha"].to_list() == [None] * 4 + [0.5] * 2
     assert set(table["seed"]) == {3}
-    found, guarantee, *_ = judge(logged(log, candidates="x"), "linucb", "dr", options={"alpha": 0.5}, seed=3)
+    found, guarantee, *_ = judge(read_log(log, candidates="x"), "linucb", "dr", options={"alpha": 0.5}, seed=3)
     assert guarantee is None
     assert table.row(5, named=True).items() >= {"value": found.value, "low": found.low, "sem": found.sem}.items()
 
@@ -88,7 +88,7 @@ def test_items_may_be_a_table():
     rng = np.random.default_rng(1)
     items = pl.DataFrame({"name": ["a", "b", "c"], "width": [0.5, -0.5, 0.2], "height": [0.1, 0.3, -0.4]})
     log = pl.DataFrame({"action": rng.choice(["a", "b", "c"], 90), "reward": rng.integers(2, size=90)})
-    by_features = logged(log, items=items).whole()
+    by_features = read_log(log, items=items).whole()
     assert by_features.candidates.tolist() == [items.select("width", "height").to_numpy().tolist()]
     assert [items["name"][int(row)] for row in by_features.actions] == log["action"].to_list()
     assert ap.evaluate(log, "linucb", "dm", items=items).equals(ap.evaluate(by_features, "linucb", "dm"))

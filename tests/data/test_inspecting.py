@@ -14,7 +14,7 @@ from adaprivate.data.checking import check_log
 from adaprivate.data.inspecting import FALSE_ALARM, Share, chance, inspect
 from adaprivate.data.logs import columns_of
 from adaprivate.data.sources import source_of
-from adaprivate.evaluation.streams import logged
+from adaprivate.evaluation.log_table import read_log
 
 
 def sound(n=600, seed=0):
@@ -281,7 +281,7 @@ def test_a_number_that_is_hashed_for_a_few_texts_says_which(tmp_path):
     table.write_csv(tmp_path / "age.csv")
     said = ("age", "is a number in all but 2 rows (lines 302, 303), so it is hashed", 2)
     assert said in told(tmp_path / "age.csv", context=["age"])[0]
-    stream = logged(tmp_path / "age.csv", context=["age"])
+    stream = read_log(tmp_path / "age.csv", context=["age"])
     assert any(
         "age is a number in all but 2 rows (lines 302, 303), so it is hashed into" in note for note in stream.notes()
     )

@@ -11,7 +11,7 @@ from adaprivate.check import InputError
 from adaprivate.data import dsjson, sources
 from adaprivate.data.checking import check_log
 from adaprivate.data.sources import source_of
-from adaprivate.evaluation.streams import logged
+from adaprivate.evaluation.log_table import read_log
 
 
 def decision(number, chosen, cost, probability, shared, candidates, **more):
@@ -87,7 +87,7 @@ def test_a_label_may_stand_in_a_and_p_alone(tmp_path):
 def test_features_of_dsjson_are_products_of_namespaces(tmp_path, monkeypatch):
     monkeypatch.setattr(dsjson, "PIECE", 37)  # pieces that do not have the same columns
     lines = news(120)
-    stream = logged(written(tmp_path / "log.dsjson", lines))
+    stream = read_log(written(tmp_path / "log.dsjson", lines))
     assert len(stream) == 120
     assert stream.count == 3
     assert stream.columns.context == ("User.part", "User.age")
@@ -138,8 +138,8 @@ def test_costs_beyond_one_are_read_with_their_range(tmp_path):
     lines = [decision(k, 0, float(k % 3 - 1), 0.5, {"x": k % 2}, [{"k": 1}, {"k": 2}]) for k in range(9)]
     path = written(tmp_path / "log.dsjson", lines)
     with pytest.raises(InputError, match=r"_reward to be right: it is not within 0 \.\. 1"):
-        logged(path)
-    assert logged(path, reward_range=(-1.0, 1.0)).whole().rewards.tolist() == [1.0, 0.5, 0.0] * 3
+        read_log(path)
+    assert read_log(path, reward_range=(-1.0, 1.0)).whole().rewards.tolist() == [1.0, 0.5, 0.0] * 3
 
 
 def feedback(n=900, seed=0):
@@ -163,7 +163,7 @@ def feedback(n=900, seed=0):
 
 def test_feedback_of_open_bandit_pipeline():
     given = feedback()
-    stream = logged(given)
+    stream = read_log(given)
     whole = stream.whole()
     assert stream.columns.context == ("context_0", "context_1", "context_2")
     assert (stream.count, stream.people) == (4, None)
@@ -172,13 +172,13 @@ def test_feedback_of_open_bandit_pipeline():
     found = ap.evaluate(given, ["random", "tuned-linucb"], "dr")
     assert found["value"][1] > found["value"][0]
     with pytest.raises(InputError, match="to hold reward"):
-        logged({"action": [1]})
+        read_log({"action": [1]})
     with pytest.raises(InputError, match=r"feedback.context.shape=\(2,\)"):
-        logged({"action": [1, 0], "reward": [1, 0], "context": [1, 2]})
+        read_log({"action": [1, 0], "reward": [1, 0], "context": [1, 2]})
     bare = {name: given[name] for name in ("action", "reward", "pscore")}
-    assert logged({**bare, "n_actions": 9}).count == 9  # some were never chosen
+    assert read_log({**bare, "n_actions": 9}).count == 9  # some were never chosen
     slates = {**given, "position": np.zeros(900, dtype=int)}
-    assert logged(slates).columns.position == "position"
+    assert read_log(slates).columns.position == "position"
 
 
 def test_json_lines_and_large_text_give_what_a_table_gives(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 
 from adaprivate import data
 from adaprivate.check import InputError
-from adaprivate.evaluation.streams import logged
+from adaprivate.evaluation.log_table import read_log
 
 LOG = "action,reward,propensity,age,town\n3,1,0.1,20,a\n1,0,0.25,30,b\n3,0.3,0.25,40,a\n"
 
@@ -17,7 +17,7 @@ def written(tmp_path, text, name="log.csv"):
 
 
 def test_a_log_by_its_usual_names_and_by_given_ones(tmp_path):
-    found = logged(written(tmp_path, LOG), context=["age", "town"])
+    found = read_log(written(tmp_path, LOG), context=["age", "town"])
     assert found.names == ("1", "3")
     whole = found.whole()
     assert whole.actions.tolist() == [1, 0, 1]
@@ -26,48 +26,48 @@ def test_a_log_by_its_usual_names_and_by_given_ones(tmp_path):
     assert found.columns.context == ("age", "town")
     table = pl.read_csv(tmp_path / "log.csv").rename({"action": "arm", "reward": "click", "propensity": "p"})
     table.write_parquet(tmp_path / "log.parquet")
-    other = logged(tmp_path / "log.parquet", action="arm", reward="click", propensity="p", context=["ag"])
+    other = read_log(tmp_path / "log.parquet", action="arm", reward="click", propensity="p", context=["ag"])
     assert other.whole().actions.tolist() == whole.actions.tolist()
     assert other.columns.context == ("age",)
-    assert logged(tmp_path / "log.parquet", action="arm", reward="click").whole().propensities is None
+    assert read_log(tmp_path / "log.parquet", action="arm", reward="click").whole().propensities is None
 
 
 def test_candidates_of_every_row(tmp_path):
     text = "action,reward,x_0_0,x_0_1,x_1_0,x_1_1\n1,0,1,2,3,4\n0,1,5,6,7,8\n"
-    found = logged(written(tmp_path, text), candidates="x").whole()
+    found = read_log(written(tmp_path, text), candidates="x").whole()
     longest = np.hypot(7, 8)
     assert found.candidates * longest == pytest.approx(np.array([[[1, 2], [3, 4]], [[5, 6], [7, 8]]]))
     assert found.actions.tolist() == [1, 0]
     with pytest.raises(InputError, match=r"line 3, column action to be right: it is not the number of a candidate"):
-        logged(written(tmp_path, text.replace("\n0,1", "\n2,1")), candidates="x")
+        read_log(written(tmp_path, text.replace("\n0,1", "\n2,1")), candidates="x")
     with pytest.raises(InputError, match=r"to have a column x_1_1; it has action, reward, x_0_0, x_0_1, x_1_0, y\.$"):
-        logged(written(tmp_path, text.replace("x_1_1", "y")), candidates="x")
+        read_log(written(tmp_path, text.replace("x_1_1", "y")), candidates="x")
 
 
 def test_columns_that_are_not_there_are_asked_for_by_name(tmp_path):
     path = written(tmp_path, "arm,clics,age,user\n1,1,2,a\n0,0,3,b\n")
     with pytest.raises(InputError) as caught:
-        logged(path)
+        read_log(path)
     assert str(caught.value) == (
         f"Expected {path} to have a column action or item_id, or another that action= (--action) names; "
         "it has arm, clics, age, user."
     )
     for named in ({}, {"reward": "clicks"}):
         with pytest.raises(InputError, match=r"it has arm, clics, age, user\. Did you mean clics\?$"):
-            logged(path, action="arm", **named)
+            read_log(path, action="arm", **named)
     with pytest.raises(InputError, match=r"to have a column user_id; it has arm, clics, age, user\. Did you mean user\?$"):
-        logged(path, action="arm", reward="clics", user="user_id")
+        read_log(path, action="arm", reward="clics", user="user_id")
     with pytest.raises(InputError, match=r"a column agee or columns that begin so; .* Did you mean age\?$"):
-        logged(path, action="arm", reward="clics", context=["agee"])
+        read_log(path, action="arm", reward="clics", context=["agee"])
 
 
 def test_second_names_serve_where_the_first_are_not_there(tmp_path):
     text = "item_id,click,propensity_score\n3,1,0.25\n1,0,0.25\n"
-    found = logged(written(tmp_path, text))
+    found = read_log(written(tmp_path, text))
     whole = found.whole()
     assert (found.names, whole.rewards.tolist(), whole.propensities.tolist()) == (("1", "3"), [1, 0], [0.25, 0.25])
     assert data.check_path(written(tmp_path, text))["columns"]["reward"] == "click"
-    first = logged(written(tmp_path, text.replace("item_id", "action,item_id").replace("\n", "\n7,", 2)))
+    first = read_log(written(tmp_path, text.replace("item_id", "action,item_id").replace("\n", "\n7,", 2)))
     assert first.names == ("7",)
 
 
@@ -76,14 +76,14 @@ PEOPLE = "action,reward,user_id,age\n3,1,zoe,20\n1,0,abe,30\n3,0,zoe,40\n1,1,12,
 
 def users_of(log, **columns):
     """The users of a log's rows, numbered in the order in which they come; None where there are none."""
-    users = logged(log, **columns).whole().users
+    users = read_log(log, **columns).whole().users
     return None if users is None else [list(dict.fromkeys(users.tolist())).index(user) for user in users.tolist()]
 
 
 def test_whose_decisions_they_were(tmp_path):
     path = written(tmp_path, PEOPLE)
     assert users_of(path) == [0, 1, 0, 2]
-    assert logged(path).people == 3
+    assert read_log(path).people == 3
     assert data.check_path(path)["people"] == 3
     renamed = written(tmp_path, PEOPLE.replace("user_id", "who"), "who.csv")
     assert users_of(renamed) is None
@@ -97,10 +97,10 @@ def test_whose_decisions_they_were(tmp_path):
     assert users_of(table.with_columns(pl.col("user_id").cast(pl.Categorical)), user="user_id") == [0, 1, 2]
     spelled = table.with_columns(user=pl.Series(["\u00e9", "e\u0301", "e"]))  # one accent, encoded in two ways
     assert users_of(spelled) == [0, 0, 1]
-    assert logged(spelled).people == 2
-    assert logged(table, context=["us"]).columns.context == ("user_id",)  # a user is no context ...
-    assert logged(table, context=["user"]).columns.context == ("user",)  # ... unless it is said to be
-    assert logged(table.rename({"user": "reward", "reward": "x"}), reward="x", action="action").people == 3
+    assert read_log(spelled).people == 2
+    assert read_log(table, context=["us"]).columns.context == ("user_id",)  # a user is no context ...
+    assert read_log(table, context=["user"]).columns.context == ("user",)  # ... unless it is said to be
+    assert read_log(table.rename({"user": "reward", "reward": "x"}), reward="x", action="action").people == 3
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_whose_decisions_they_were(tmp_path):
 def test_faults_of_people_in_logs(tmp_path, change, options, message):
     path = written(tmp_path, PEOPLE.replace(*change, 1))
     with pytest.raises(InputError) as caught:
-        logged(path, **options)
+        read_log(path, **options)
     own = f"Expected user={options.get('user')!r} not to be the action, the reward or the propensity."
     assert str(caught.value).startswith(own if message is None else f"Expected {path}, {message}")
 
@@ -133,13 +133,13 @@ def test_people_must_be_named_in_every_row(tmp_path, values, message):
     table = pl.DataFrame({"action": [1, 2, 1], "reward": [0, 1, 0], "user": values})
     table.write_parquet(tmp_path / "log.parquet")
     with pytest.raises(InputError) as caught:
-        logged(tmp_path / "log.parquet")
+        read_log(tmp_path / "log.parquet")
     assert str(caught.value).startswith(f"Expected {tmp_path / 'log.parquet'}, {message}")
 
 
 def test_the_open_bandit_dataset_is_recognised(tmp_path):
     text = "timestamp,item_id,position,click,propensity_score,user_feature_0\n1,7,3,0,0.1,u\n2,9,1,1,0.2,v\n"
-    found = logged(written(tmp_path, text), context=["user_feature_"])
+    found = read_log(written(tmp_path, text), context=["user_feature_"])
     assert found.names == ("7", "9")
     assert found.whole().rewards.tolist() == [0, 1]
     assert (found.columns.position, found.columns.time) == ("position", "timestamp")
@@ -161,7 +161,7 @@ def test_the_open_bandit_dataset_is_recognised(tmp_path):
 def test_faults_of_logs(tmp_path, change, message):
     path = written(tmp_path, LOG.replace(*change, 1))
     with pytest.raises(InputError) as caught:
-        logged(path)
+        read_log(path)
     assert str(caught.value).startswith(f"Expected {path}, {message}")
     assert "high" not in str(caught.value)
 

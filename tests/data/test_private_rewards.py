@@ -14,7 +14,7 @@ from adaprivate.data import sources
 from adaprivate.data.checking import check_log
 from adaprivate.data.logs import columns_of, look_like_names
 from adaprivate.data.sources import source_of
-from adaprivate.evaluation.streams import logged
+from adaprivate.evaluation.log_table import read_log
 
 SECRET = "0.7312"
 
@@ -111,7 +111,7 @@ def test_a_log_without_a_header_keeps_its_rewards(tmp_path, monkeypatch, large):
     for call in (
         lambda: ap.evaluate(path, "random", action="page", reward="clicked"),
         lambda: ap.evaluate(path, "random", action=SECRET[:-1] + "3"),  # near it: it is not asked for either
-        lambda: logged(path),
+        lambda: read_log(path),
         lambda: data.check_path(path),
     ):
         with pytest.raises(InputError, match="does not look like their names") as caught:
@@ -122,7 +122,7 @@ def test_a_log_without_a_header_keeps_its_rewards(tmp_path, monkeypatch, large):
         data.check_path(path)
     path.write_text(f"page,clicked\nx,1\nx,1,{SECRET}\n")
     with pytest.raises(InputError, match=r"line 3, column 3: '\.\.\.' not to follow 2 values"):
-        logged(path, action="page", reward="clicked")
+        read_log(path, action="page", reward="clicked")
 
 
 def test_a_name_that_two_columns_have_is_refused(tmp_path, monkeypatch):
@@ -132,12 +132,12 @@ def test_a_name_that_two_columns_have_is_refused(tmp_path, monkeypatch):
         if large:
             monkeypatch.setattr(sources, "LARGE", 0)
         with pytest.raises(InputError, match="to have each name of a column once: 'clicked' is there twice"):
-            logged(path, action="page", reward="clicked")
+            read_log(path, action="page", reward="clicked")
     path.write_text("page,clicked,clicked_duplicated_0\nx,1,0\ny,0,1\n")
-    assert len(logged(path, action="page", reward="clicked")) == 2
+    assert len(read_log(path, action="page", reward="clicked")) == 2
     twice = SimpleNamespace(iloc=None, columns=["page", "clicked", "clicked"])  # as pandas has it
     with pytest.raises(InputError, match="'clicked' is there twice"):
-        logged(twice, action="page", reward="clicked")
+        read_log(twice, action="page", reward="clicked")
 
 
 def line(**changes):
@@ -220,7 +220,7 @@ FEEDBACK = {
 )
 def test_faults_of_feedback_are_one_line(change, message):
     with pytest.raises(InputError, match=message) as caught:
-        logged({**FEEDBACK, **change})
+        read_log({**FEEDBACK, **change})
     assert SECRET not in str(caught.value)
 
 
@@ -245,7 +245,7 @@ def test_columns_of_lists_and_the_like_are_one_line(column, value):
     wrong = table().with_columns(value.alias(column))
     for call in (
         lambda: ap.evaluate(wrong, "random", "ips", **BASE, context=["age"]),
-        lambda: logged(wrong, **BASE, context=["age"]),
+        lambda: read_log(wrong, **BASE, context=["age"]),
     ):
         with pytest.raises(InputError, match=f"Expected log, column {column}: .* to be texts or numbers"):
             call()

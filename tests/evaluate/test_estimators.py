@@ -7,9 +7,9 @@ import pytest
 
 from adaprivate import policies
 from adaprivate.check import InputError
-from adaprivate.evaluation.decisions import Decisions
 from adaprivate.evaluation.estimators import Sample, effective_sample_size, estimate
 from adaprivate.evaluation.judging import learn_from, sample_for
+from adaprivate.evaluation.log import Log
 from adaprivate.evaluation.replay import replay
 from adaprivate.policies.core.propensities import choice_probabilities
 from adaprivate.runtime.policy import Policy
@@ -129,7 +129,7 @@ class World:
         place = rng.integers(40, size=n)
         actions = (rng.uniform(size=(n, 1)) > self.logging[place].cumsum(axis=1)).sum(axis=1)
         rewards = (rng.uniform(size=n) < self.means[place, actions]).astype(float)
-        return Decisions(self.sets[place], actions, rewards, self.logging[place, actions])
+        return Log(self.sets[place], actions, rewards, self.logging[place, actions])
 
 
 REPETITIONS, N = 500, 400
@@ -178,7 +178,7 @@ def test_wrong_propensities_are_seen():
     learn_from(policy, world.log(900, [1]))
     truth = float((choice_probabilities(policy.state, world.sets).probability * world.means).sum(axis=1).mean())
     log = world.log(200_000, [3])
-    uniform = Decisions(log.candidates, log.actions, log.rewards, np.full(len(log), 0.25))
+    uniform = Log(log.candidates, log.actions, log.rewards, np.full(len(log), 0.25))
     right, wrong = (estimate("ips", sample_for(policy.state, one)) for one in (log, uniform))
     assert abs(right.value - truth) < 4 * right.sem
     assert abs(wrong.value - truth) > 8 * wrong.sem

@@ -9,12 +9,12 @@ import pytest
 import adaprivate as ap
 from adaprivate import policies, privacy
 from adaprivate.check import InputError
-from adaprivate.evaluation.decisions import Decisions
 from adaprivate.evaluation.estimators import Sample, estimate
 from adaprivate.evaluation.judging import judge, learn_from, sample_for
+from adaprivate.evaluation.log import Log
+from adaprivate.evaluation.log_table import read_log
 from adaprivate.evaluation.release import release, together
-from adaprivate.evaluation.replay import acceptance, replay
-from adaprivate.evaluation.streams import logged as read_log
+from adaprivate.evaluation.replay import replay
 from adaprivate.mechanisms import Secure, Simulated
 from adaprivate.runtime.policy import Policy
 
@@ -29,7 +29,7 @@ def logged(n, seed=0, propensities=True):
     actions = rng.integers(0, K, size=n)
     means = 0.5 + candidates[np.arange(n), actions] @ np.array([0.4, -0.2, 0.1])
     rewards = (rng.uniform(size=n) < means).astype(float)
-    return Decisions(candidates, actions, rewards, np.full(n, 1 / K) if propensities else None)
+    return Log(candidates, actions, rewards, np.full(n, 1 / K) if propensities else None)
 
 
 def made(name, rounds, seed=0, **options):
@@ -58,7 +58,7 @@ def test_replay_is_playing_the_rows_it_accepts(name):
         assert np.abs(policy.state.book.sums).max() > 1
     hidden = log.rewards.copy()
     hidden[np.setdiff1d(np.arange(len(log)), rows)] = 0.123
-    blind = Decisions(log.candidates, log.actions, hidden, log.propensities)
+    blind = Log(log.candidates, log.actions, hidden, log.propensities)
     assert replay(made(name, 150, **options), blind, rounds=100).tolist() == rows.tolist()
 
 
@@ -66,14 +66,14 @@ def test_replay_evens_out_what_was_logged():
     """Actions logged at 5 : 1 are accepted evenly by random choice: counts within 5 standard deviations."""
     rng = np.random.default_rng(0)
     actions = (rng.uniform(size=6_000) < 1 / 6).astype(np.int64)
-    log = Decisions(np.eye(2)[None], actions, np.ones(6_000), np.where(actions == 1, 1 / 6, 5 / 6))
+    log = Log(np.eye(2)[None], actions, np.ones(6_000), np.where(actions == 1, 1 / 6, 5 / 6))
     policy = Policy(policies.settings("random", {"dimension": 2, "rounds": 6_000}), seed=0, source=None)
     rows = replay(policy, log, rounds=6_000)
     share = log.actions[rows].mean()
-    assert acceptance(log) == pytest.approx(1 / 6)
+    assert log.acceptance == pytest.approx(1 / 6)
     assert len(rows) == pytest.approx(1_000, abs=5 * math.sqrt(1_000))
     assert share == pytest.approx(0.5, abs=5 * 0.5 / math.sqrt(len(rows)))
-    unkept = Decisions(log.candidates, log.actions, log.rewards)
+    unkept = Log(log.candidates, log.actions, log.rewards)
     assert unkept.actions[replay(policy, unkept, rounds=6_000)].mean() < 0.25  # what it would be without keeping
 
 

@@ -10,9 +10,9 @@ from scipy.stats import chi2
 
 import adaprivate as ap
 from adaprivate.evaluation import estimators, judging
-from adaprivate.evaluation.decisions import Decisions
 from adaprivate.evaluation.estimators import Sample, estimate, estimate_in_parts
-from adaprivate.evaluation.streams import logged
+from adaprivate.evaluation.log import Log
+from adaprivate.evaluation.log_table import read_log
 from adaprivate.evaluation.tallies import FEW_REWARDED, Carried, Tally, Units
 
 
@@ -208,7 +208,7 @@ def test_the_largest_weight_is_taken_from_propensities(monkeypatch):
         "choice_probabilities",
         lambda state, features, seed, **how: SimpleNamespace(probability=wanted[seed : seed + len(features)]),
     )
-    stream = logged(table, context=["x"])
+    stream = read_log(table, context=["x"])
     assert stream.steady.tolist() == [0.02, 0.98]
 
     def largest(chosen, cap=None):
@@ -225,9 +225,9 @@ def test_the_largest_weight_is_taken_from_propensities(monkeypatch):
     first[0] = [0.9, 0.1]  # less than one row in 100
     assert largest(first)[1] == pytest.approx(1 / 0.98, rel=0.01)
     changing = table.with_columns(propensity=pl.Series([0.98, 0.9] * 45 + [0.02] * 10))
-    assert np.isnan(logged(changing, context=["x"]).steady).tolist() == [False, True]
-    assert logged(table.drop("propensity"), context=["x"]).steady is None
-    fixed = Decisions(np.eye(3)[None], np.array([0, 1, 0]), np.ones(3), np.array([0.3, 0.2, 0.3]))
+    assert np.isnan(read_log(changing, context=["x"]).steady).tolist() == [False, True]
+    assert read_log(table.drop("propensity"), context=["x"]).steady is None
+    fixed = Log(np.eye(3)[None], np.array([0, 1, 0]), np.ones(3), np.array([0.3, 0.2, 0.3]))
     np.testing.assert_array_equal(fixed.steady, [0.3, 0.2, np.nan])
 
 

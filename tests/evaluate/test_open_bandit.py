@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from adaprivate.evaluation.estimators import Sample, estimate
-from adaprivate.evaluation.streams import logged
+from adaprivate.evaluation.log_table import read_log
 
 CLICKS = """47 8 62 142 3 14 7 857 12 15 6 100 48 23 71 61 13 16 518 30 7 4 23 8 10 11 11 18 121 11 11 10 14 9 204 58
 3 19 42 1013 2 328 15 31 14 138 45 55 23 38 10 401 52 6 3 6 5 32 35 133 52 820 43 195 8 42 40 4 32 30 9
@@ -54,7 +54,7 @@ def test_the_published_recipe(shares, tmp_path):
     raw = pl.read_parquet(path)
     item, position, click, score = (raw[c].to_numpy() for c in ("item_id", "position", "click", "propensity_score"))
     recipe = np.mean(click * shares[item, position - 1] / score)
-    log = logged(path)
+    log = read_log(path)
     held = log.whole()
     slots = raw[log.columns.position].to_numpy() - 1
     weights = shares[np.array([int(name) for name in log.names])[held.actions], slots] / held.propensities

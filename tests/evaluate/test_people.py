@@ -12,9 +12,9 @@ import pytest
 import adaprivate as ap
 from adaprivate import policies, privacy
 from adaprivate.check import InputError
-from adaprivate.evaluation.decisions import Decisions
 from adaprivate.evaluation.estimators import Sample, estimate
 from adaprivate.evaluation.judging import judge, learn_from
+from adaprivate.evaluation.log import Log
 from adaprivate.evaluation.release import first_rows, release, release_by_person, together
 from adaprivate.evaluation.replay import replay
 from adaprivate.mechanisms import Noise, Secure, Simulated
@@ -33,7 +33,7 @@ def logged(n=900, people=60, seed=0, users=True):
     rewards = (rng.uniform(size=n) < means).astype(float)
     weights = 1 / np.arange(1.0, people + 1)
     who = rng.choice(people, size=n, p=weights / weights.sum())
-    return Decisions(candidates, actions, rewards, np.full(n, 1 / K), who if users else None)
+    return Log(candidates, actions, rewards, np.full(n, 1 / K), who if users else None)
 
 
 def made(rounds, source=None, **options):
@@ -68,7 +68,7 @@ def test_a_log_without_people_is_refused_in_one_line():
             judge(logged(users=False), "noise-aware", estimator, options=USER)
         assert str(caught.value) == "Expected user=None to be a column of the log: noise-aware protects people."
     with pytest.raises(InputError, match=r"^Expected len\(users\)=2 == 3\.$"):
-        Decisions(np.eye(2)[None], np.zeros(3, dtype=int), np.zeros(3), users=np.zeros(2, dtype=int))
+        Log(np.eye(2)[None], np.zeros(3, dtype=int), np.zeros(3), users=np.zeros(2, dtype=int))
 
 
 def test_policies_that_protect_events_are_told_nothing():

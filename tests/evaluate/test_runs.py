@@ -13,9 +13,9 @@ import adaprivate as ap
 from adaprivate import cli
 from adaprivate.check import InputError
 from adaprivate.evaluation import judging
-from adaprivate.evaluation.decisions import Decisions
 from adaprivate.evaluation.estimators import Estimate
 from adaprivate.evaluation.judging import judge
+from adaprivate.evaluation.log import Log
 from adaprivate.evaluation.runs import over_runs, run_seeds
 from adaprivate.runtime.policy import Policy
 
@@ -33,7 +33,7 @@ def logged(number, n=ROWS):
     actions = rng.integers(0, CANDIDATES, n)
     means = 0.5 + candidates[np.arange(n), actions] @ np.array([0.35, -0.2, 0.1])
     rewards = (rng.random(n) < means).astype(float)
-    return Decisions(candidates, actions, rewards, np.full(n, 1 / CANDIDATES))
+    return Log(candidates, actions, rewards, np.full(n, 1 / CANDIDATES))
 
 
 @pytest.mark.parametrize("name", EARNS)

@@ -12,11 +12,12 @@ from adaprivate import policies
 from adaprivate.check import InputError
 from adaprivate.data import sources
 from adaprivate.data.drafting import LogFeatures
-from adaprivate.evaluation import decisions, tallies
+from adaprivate.evaluation import log as logs
+from adaprivate.evaluation import tallies
 from adaprivate.evaluation.estimators import Sample, estimate
 from adaprivate.evaluation.judging import Weighing, judge
+from adaprivate.evaluation.log_table import read_log
 from adaprivate.evaluation.replay import replay
-from adaprivate.evaluation.streams import logged
 from adaprivate.features import Featuriser
 from adaprivate.features.columns import coordinates
 from adaprivate.runtime.policy import Policy
@@ -102,13 +103,13 @@ def test_blocks_give_what_the_whole_gives(tmp_path, monkeypatch):
     """Any size of blocks and parts; from a file or a table."""
     table, _ = shop(400)
     table.write_parquet(tmp_path / "log.parquet")
-    expected = logged(table, items=ITEMS, featuriser=DESCRIPTION).whole()
+    expected = read_log(table, items=ITEMS, featuriser=DESCRIPTION).whole()
     dimension = LogFeatures.from_dict(DESCRIPTION).featuriser.dimension
     assert expected.candidates.shape == (400, 4, dimension)
     assert np.linalg.norm(expected.candidates, axis=2).max() <= 1 + 1e-12
     monkeypatch.setattr(sources, "BLOCK", 37)
-    monkeypatch.setattr(decisions, "MOST_NUMBERS", 5 * 4 * dimension)
-    stream = logged(tmp_path / "log.parquet", items=ITEMS, featuriser=DESCRIPTION)
+    monkeypatch.setattr(logs, "MOST_NUMBERS", 5 * 4 * dimension)
+    stream = read_log(tmp_path / "log.parquet", items=ITEMS, featuriser=DESCRIPTION)
     parts = list(stream.parts(10, 300))
     assert max(len(part) for part in parts) == 5
     assert np.concatenate([part.candidates for part in parts]).tolist() == expected.candidates[10:300].tolist()
@@ -120,11 +121,13 @@ def test_blocks_give_what_the_whole_gives(tmp_path, monkeypatch):
 def test_estimates_in_parts_are_those_at_once(estimator, monkeypatch):
     """linucb does not draw, so that parts change nothing; sums differ by rounding alone."""
     table, _ = shop(800)
-    whole = logged(table, items=ITEMS, featuriser=DESCRIPTION).whole()
+    whole = read_log(table, items=ITEMS, featuriser=DESCRIPTION).whole()
     expected = judge(whole, "linucb", estimator, options={"alpha": 0.3}).estimate
     monkeypatch.setattr(sources, "BLOCK", 101)
-    monkeypatch.setattr(decisions, "MOST_NUMBERS", 2_000)
-    found = judge(logged(table, items=ITEMS, featuriser=DESCRIPTION), "linucb", estimator, options={"alpha": 0.3}).estimate
+    monkeypatch.setattr(logs, "MOST_NUMBERS", 2_000)
+    found = judge(
+        read_log(table, items=ITEMS, featuriser=DESCRIPTION), "linucb", estimator, options={"alpha": 0.3}
+    ).estimate
     for name in ("value", "sem", "low", "high", "effective_sample_size", "rewarded", "rows"):
         assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=1e-9), name
 
@@ -150,7 +153,7 @@ def test_a_contextual_policy_is_found_better_and_its_value_is_true():
     Four intervals of five standard errors: false alarm below 1e-5.
     """
     table, means = shop(6_000)
-    stream = logged(table, items=ITEMS, featuriser=DESCRIPTION, user="")
+    stream = read_log(table, items=ITEMS, featuriser=DESCRIPTION, user="")
     found = ap.evaluate(stream, "tuned-linucb", ["ips", "snips", "dr", "dm"])
     settings = policies.settings("tuned-linucb", {"dimension": stream.dimension, "rounds": 3_000})
     policy = Policy(settings, seed=0, source=None)
@@ -168,9 +171,9 @@ def test_a_contextual_policy_is_found_better_and_its_value_is_true():
 
 def test_drafted_features_are_those_of_their_description(tmp_path):
     table, _ = shop(500)
-    drafted = logged(table, context=["hour", "device"], items=ITEMS)
+    drafted = read_log(table, context=["hour", "device"], items=ITEMS)
     description = json.loads(json.dumps(drafted.description))
-    stated = logged(table, items=ITEMS, featuriser=description)
+    stated = read_log(table, items=ITEMS, featuriser=description)
     assert stated.whole().candidates.tolist() == drafted.whole().candidates.tolist()
     path = tmp_path / "features.json"
     path.write_text(json.dumps(description))
@@ -208,9 +211,9 @@ def test_candidates_that_vary():
     """Columns with nulls, lists of names and numbers in lists say the same; not every row offers the best item."""
     table = varying()
     numeric = ITEMS.select("item", pl.col("price") / 10, (pl.col("price").sqrt() / 10).alias("root"))
-    by_columns = logged(table, candidates="x")
-    by_name = logged(table, action="item", candidates="candidates", items=numeric)
-    by_place = logged(table, candidates="candidates", items=numeric)
+    by_columns = read_log(table, candidates="x")
+    by_name = read_log(table, action="item", candidates="candidates", items=numeric)
+    by_place = read_log(table, candidates="candidates", items=numeric)
     one, two, three = (log.whole() for log in (by_columns, by_name, by_place))
     counts = table["candidates"].list.len().to_list()
     for log in (one, two, three):
@@ -252,7 +255,7 @@ def test_replay_of_rows_with_more_or_fewer_candidates_is_even():
     Of 6,000 rows about 500 of each size are accepted: equal within 5 standard deviations.
     """
     table = varying(6_000).drop("propensity")
-    stream = logged(table, candidates="x")
+    stream = read_log(table, candidates="x")
     policy = Policy(policies.settings("random", {"dimension": 2, "rounds": 6_000}), seed=0, source=None)
     rows = replay(policy, stream, rounds=6_000)
     sizes = table["candidates"].list.len().to_numpy()
@@ -266,10 +269,10 @@ def test_replay_is_even_over_parts_that_offer_less(monkeypatch):
     Counts are within five standard deviations; by each part's own most, half of the first rows would be.
     """
     n = 3_000
-    monkeypatch.setattr(decisions, "LARGEST_PART", 500)
+    monkeypatch.setattr(logs, "LARGEST_PART", 500)
     counts = np.repeat([2, 5], n // 2)
     actions = np.random.default_rng(0).integers(counts)
-    log = decisions.Decisions(decisions.Given(np.ones((n, 5, 1)), counts), actions, np.ones(n))
+    log = logs.Log(np.ones((n, 5, 1)), actions, np.ones(n), counts=counts)
     policy = Policy(policies.settings("random", {"dimension": 1, "rounds": n}), seed=1, source=None)
     rows = replay(policy, log, rounds=n)
     for kept in (rows[rows < n // 2], rows[rows >= n // 2]):

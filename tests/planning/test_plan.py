@@ -13,7 +13,7 @@ import pytest
 import adaprivate as ap
 from adaprivate.check import InputError
 from adaprivate.data.offers import offers
-from adaprivate.evaluation.streams import logged as logged_as
+from adaprivate.evaluation.log_table import read_log as logged_as
 from adaprivate.planning import Prospect
 from adaprivate.planning.prospect import OCTAVES
 from adaprivate.service.bandit import BanditSpec

@@ -14,7 +14,7 @@ import adaprivate as ap
 from adaprivate.check import InputError
 from adaprivate.cli.decision_log import log as log_command
 from adaprivate.data import check_path
-from adaprivate.evaluation.streams import logged
+from adaprivate.evaluation.log_table import read_log
 from adaprivate.service import log as logs
 from adaprivate.service.core import Ask, BanditSpec
 from adaprivate.service.faults import Fault
@@ -275,7 +275,7 @@ def test_evaluate_reads_it_back(service, clock, database_url, tmp_path):
     done = CliRunner().invoke(app, [*base, "--stream", "holdback"], catch_exceptions=False)
     assert "PRIVATE" in done.stdout
     assert check_path(path, candidates="x")["kind"] == "log"
-    held = logged(path, candidates="x").whole()
+    held = read_log(path, candidates="x").whole()
     assert held.propensities.tolist() == pytest.approx([1 / 3] * len(held))
     random = ap.evaluate(path, "random", "ips", candidates="x")
     width = random["high"][0] - random["low"][0]

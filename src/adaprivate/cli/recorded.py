@@ -222,9 +222,9 @@ def describe_data(
     you know: bounds and categories should not come from the people whom a policy protects (docs/features.md).
     """
     from adaprivate.check import InputError
-    from adaprivate.evaluation.streams import logged
+    from adaprivate.evaluation.log_table import read_log
 
-    found = logged(
+    found = read_log(
         log,
         items=items,
         reward_range=reward_range,

@@ -12,13 +12,12 @@ import polars as pl
 from adaprivate import check, privacy
 from adaprivate import policies as policy_registry
 from adaprivate.data.inspecting import FALSE_ALARM
-from adaprivate.evaluation.decisions import Decisions, Recorded
 from adaprivate.evaluation.estimators import Estimate
 from adaprivate.evaluation.judging import judge, logged_value
+from adaprivate.evaluation.log import Log
+from adaprivate.evaluation.log_table import read_log
 from adaprivate.evaluation.showing import as_text
-from adaprivate.evaluation.streams import LogStream, logged
 from adaprivate.features import Featuriser
-from adaprivate.runtime.policy import UNIT_RANGE
 
 _FIELDS = ("effective_sample_size", "rows", "rewarded", "few", "method", "mean_weight", "odd_weights", "seeds")
 _OWN = {"dimension", "rounds", "epsilon", "delta"}
@@ -123,11 +122,11 @@ def evaluate(
     them too, and has noise by the person with the most rows: ``person_rows`` counts only the first so many rows of each.
     ``log_value``: what was earned as logged.
     """
-    if isinstance(log, Decisions | LogStream):
-        taken: Recorded = log
+    if isinstance(log, Log):
+        taken = log
     else:
         columns = {"action": action, "reward": reward, "propensity": propensity, "user": user, "time": time}
-        taken = logged(
+        taken = read_log(
             log,
             items=items,
             featuriser=featuriser,
@@ -150,7 +149,7 @@ def evaluate(
         check.expect(count == 1, "policies x epsilons x estimators", count, "== 1 to be released: every release adds up")
     how: dict[str, Any] = {"train": train, "rounds": rounds, "cap": cap, "interval": interval, "confidence": confidence}
     how["seed"] = seed
-    within = taken.reward_range if isinstance(taken, LogStream) else UNIT_RANGE
+    within = taken.reward_range
     of_log = _of_log(taken, confidence, within, released=release_epsilon is not None)
     results = []
     for name, budget in cases:
@@ -190,8 +189,7 @@ def evaluate(
                     **{f"policy_{key}" if key in how else key: own[key] for key in own if key != "epsilon"},
                 }
             )
-    described = taken.description if isinstance(taken, LogStream) else None
-    return Evaluation(pl.DataFrame(results, infer_schema_length=None), described)
+    return Evaluation(pl.DataFrame(results, infer_schema_length=None), taken.description)
 
 
 def _in_units(estimate: Estimate, within: tuple[float, float]) -> dict[str, float | None]:
@@ -201,7 +199,7 @@ def _in_units(estimate: Estimate, within: tuple[float, float]) -> dict[str, floa
     return {**moved, "sem": width * estimate.sem, "run_sd": None if estimate.run_sd is None else width * estimate.run_sd}
 
 
-def _of_log(log: Recorded, confidence: float, within: tuple[float, float], *, released: bool) -> dict[str, Any]:
+def _of_log(log: Log, confidence: float, within: tuple[float, float], *, released: bool) -> dict[str, Any]:
     """What is said of the log itself; of its rewards nothing where an estimate is published."""
     facts: dict[str, Any] = {"rows": len(log), "people": log.people, "candidates": log.count, "dimension": log.dimension}
     facts["reward_range"] = list(within)
@@ -211,11 +209,11 @@ def _of_log(log: Recorded, confidence: float, within: tuple[float, float], *, re
         own = _in_units(earned, within)
         facts |= {field: own[field] for field in ("value", "low", "high")}
         facts |= {"rewarded": earned.rewarded, "few": earned.few}
-    facts["doubts"] = log.notes() if isinstance(log, LogStream) else []
+    facts["doubts"] = log.notes()
     return {f"log_{key}": value for key, value in facts.items()}
 
 
-def assumption(log: Recorded) -> str:
+def assumption(log: Log) -> str:
     """What replay takes for given."""
     if log.least_propensity is not None:
         return "rows are kept by the log's propensities, which are taken for right."

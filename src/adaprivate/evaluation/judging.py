@@ -10,10 +10,10 @@ import numpy as np
 
 from adaprivate import check, policies
 from adaprivate.check import Floats, Integers
-from adaprivate.evaluation.decisions import Decisions, Recorded
 from adaprivate.evaluation.estimators import ESTIMATORS, Estimate, Sample, Samples, estimate_in_parts
+from adaprivate.evaluation.log import Log
 from adaprivate.evaluation.release import RELEASED, capped, first_rows, release, release_by_person, together
-from adaprivate.evaluation.replay import acceptance, accepted, whose
+from adaprivate.evaluation.replay import accepted, whose
 from adaprivate.evaluation.runs import DEFAULT_SEEDS, over_runs, played, run_seeds
 from adaprivate.evaluation.tallies import Units
 from adaprivate.mechanisms import Secure
@@ -37,7 +37,7 @@ class Weighing:
     Probabilities that have to be drawn are drawn for each row afresh, without bias: their errors average out over rows.
     """
 
-    def __init__(self, state: Any, log: Recorded, *, cap: float | None = None, draws: int = 256, seed: int = 0) -> None:
+    def __init__(self, state: Any, log: Log, *, cap: float | None = None, draws: int = 256, seed: int = 0) -> None:
         self.state, self.cap, self.draws, self.seed = state, cap, draws, seed
         self._once: Floats | None = None
         self._steady, self._rows = log.steady, 0
@@ -46,7 +46,7 @@ class Weighing:
             first = next(iter(log.parts()))
             self._once = choice_probabilities(state, first.candidates, draws=256 * draws, seed=seed).probability[0]
 
-    def sample(self, part: Decisions, start: int) -> Sample:
+    def sample(self, part: Log, start: int) -> Sample:
         """What estimators need of a part of the log that starts at this row."""
         if self._once is not None:
             chosen, mean = self._once[part.actions], self._once @ part.candidates[0]
@@ -89,23 +89,23 @@ class Weighing:
         return found
 
 
-def sample_for(state: Any, log: Recorded, *, cap: float | None = None, draws: int = 256, seed: int = 0) -> Sample:
+def sample_for(state: Any, log: Log, *, cap: float | None = None, draws: int = 256, seed: int = 0) -> Sample:
     """What estimators need to judge this state of a policy on all rows of a log, at once."""
     return joined(_samples(Weighing(state, log, cap=cap, draws=draws, seed=seed), log, 0))
 
 
-def _samples(weighing: Weighing, log: Recorded, start: int) -> Iterator[Sample]:
+def _samples(weighing: Weighing, log: Log, start: int) -> Iterator[Sample]:
     for part in log.parts(start):
         yield weighing.sample(part, start)
         start += len(part)
 
 
-def _choices(log: Recorded, start: int) -> Iterator[Sample]:
+def _choices(log: Log, start: int) -> Iterator[Sample]:
     for part in log.parts(start):
         yield Sample(part.rewards, chosen=part.chosen, people=part.users)
 
 
-def _replayed(policy: Policy, log: Recorded, rounds: int, seed: int) -> Iterator[Sample]:
+def _replayed(policy: Policy, log: Log, rounds: int, seed: int) -> Iterator[Sample]:
     """The rows that replay accepts, while it goes on."""
     count = 0
     for _, part, rows in accepted(policy, log, rounds=rounds, seed=seed):
@@ -125,7 +125,7 @@ def joined(samples: Iterable[Sample]) -> Sample:
     return Sample(*(every(name) for name in ("rewards", "weights", "chosen", "expected", "people")))
 
 
-def learn_from(policy: Policy, log: Recorded, rows: int | None = None) -> None:
+def learn_from(policy: Policy, log: Log, rows: int | None = None) -> None:
     """Let the policy learn from what was chosen and earned, row by row, whoever chose it."""
     for part in log.parts(0, rows):
         for features, reward, user in zip(part.chosen, part.rewards.tolist(), whose(policy, part), strict=True):
@@ -163,7 +163,7 @@ def assumed_rate(policy: Policy) -> AssumedRate | None:
 
 
 def judge(
-    log: Recorded,
+    log: Log,
     policy: str,
     estimator: str,
     *,
@@ -204,7 +204,7 @@ def judge(
             "its own, and would cost the policy's epsilon again. Leave out seeds, or release_epsilon."
         )
     replayed = estimator == "replay"
-    share = acceptance(log) if replayed else check.real("train", train, at_least=0, below=1)
+    share = log.acceptance if replayed else check.real("train", train, at_least=0, below=1)
     learned = math.floor(len(log) * share) if rounds is None else check.whole("rounds", rounds, at_least=1)
     check.expect(replayed or len(log) - learned >= 2, "rows to evaluate on", len(log) - learned, ">= 2")
     settings = policies.settings(policy, {"dimension": log.dimension, "rounds": max(learned, 1), **(options or {})})
@@ -275,7 +275,7 @@ def _visits(runs: Sequence[Judgement]) -> dict[str, int] | None:
     return {name: round(sum(one[name] for one in counted) / len(counted)) for name in counted[0]} if counted else None
 
 
-def logged_value(log: Recorded, confidence: float = 0.95) -> Estimate:
+def logged_value(log: Log, confidence: float = 0.95) -> Estimate:
     """What the logging policy itself earned."""
     rows = Units(len(log), log.people)
     samples: Samples = lambda: (Sample(part.rewards, people=part.users) for part in log.parts())  # noqa: E731

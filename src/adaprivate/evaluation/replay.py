@@ -15,18 +15,13 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Array, Floats, Integers
 from adaprivate.compiled import streams
-from adaprivate.evaluation.decisions import Decisions, Recorded
+from adaprivate.evaluation.log import Log
 from adaprivate.purposes import Purpose
 from adaprivate.runtime.asking import needs_user
 from adaprivate.runtime.policy import Policy
 
 
-def acceptance(log: Recorded) -> float:
-    """The share of rows that any policy is expected to learn from."""
-    return log.acceptance
-
-
-def whose(policy: Policy, log: Decisions) -> Sequence[int | None]:
+def whose(policy: Policy, log: Log) -> Sequence[int | None]:
     """Whose each row is, for a policy that protects people; None for others, which are not told."""
     if not needs_user(policy.settings):
         return [None] * len(log)
@@ -36,7 +31,7 @@ def whose(policy: Policy, log: Decisions) -> Sequence[int | None]:
     return users
 
 
-def replay(policy: Policy, log: Recorded, *, rounds: int, seed: int = 0, learn: bool = True) -> Array:
+def replay(policy: Policy, log: Log, *, rounds: int, seed: int = 0, learn: bool = True) -> Array:
     """Let the policy choose and learn, for at most so many rounds; returns the rows where it agreed with the log.
 
     The mean reward of these rows, with its standard error, speaks of what this run of the policy was worth round by round;
@@ -47,8 +42,8 @@ def replay(policy: Policy, log: Recorded, *, rounds: int, seed: int = 0, learn: 
 
 
 def accepted(
-    policy: Policy, log: Recorded, *, rounds: int, seed: int = 0, learn: bool = True
-) -> Iterator[tuple[int, Decisions, Integers]]:
+    policy: Policy, log: Log, *, rounds: int, seed: int = 0, learn: bool = True
+) -> Iterator[tuple[int, Log, Integers]]:
     """The same part by part: where it starts, the part, and its rows that were accepted."""
     check.whole("rounds", rounds, at_least=1)
     rng = np.random.default_rng(int(streams(seed, Purpose.REPLAY)[0, 0]))
@@ -62,7 +57,7 @@ def accepted(
     policy.finish()
 
 
-def _kept(part: Decisions, log: Recorded, rng: np.random.Generator) -> Array:
+def _kept(part: Log, log: Log, rng: np.random.Generator) -> Array:
     """Which rows are kept, so that every candidate was equally likely in them."""
     propensities, least = part.propensities, log.least_propensity
     if propensities is None and part.counts is not None:
@@ -73,7 +68,7 @@ def _kept(part: Decisions, log: Recorded, rng: np.random.Generator) -> Array:
     return np.asarray(uniform * propensities <= least * (1 + 1e-12))
 
 
-def _agreed(policy: Policy, log: Decisions, kept: Array, most: int, learn: bool) -> Integers:
+def _agreed(policy: Policy, log: Log, kept: Array, most: int, learn: bool) -> Integers:
     users = whose(policy, log)
     candidates, counts = log.candidates, log.counts
     agreed: list[int] = []

@@ -10,7 +10,7 @@ from adaprivate.check import Floats
 from adaprivate.compiled import Streams, borrowed, entry, streams
 from adaprivate.environments import Environment
 from adaprivate.environments.protocol import draw
-from adaprivate.evaluation.decisions import Decisions
+from adaprivate.evaluation.log import Log
 from adaprivate.policies.core.propensities import choice_probabilities
 from adaprivate.purposes import Purpose
 
@@ -30,11 +30,11 @@ def rounds_of(environment: Environment, seed: int, rounds: int, part: int = 0) -
     return candidates, means, rewards
 
 
-def uniform_log(candidates: Floats, rewards: Floats, seed: int) -> Decisions:
+def uniform_log(candidates: Floats, rewards: Floats, seed: int) -> Log:
     """The log of uniform choice between candidates whose rewards (n, K) are all known."""
     n, count = rewards.shape
     actions = np.random.default_rng([seed, Purpose.LOG]).integers(0, count, size=(n,))
-    return Decisions(candidates, actions, rewards[np.arange(n), actions], np.full(n, 1 / count))
+    return Log(candidates, actions, rewards[np.arange(n), actions], np.full(n, 1 / count))
 
 
 def true_value(state: Any, candidates: Floats, means: Floats, seed: int = 0) -> float:

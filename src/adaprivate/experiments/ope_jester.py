@@ -20,9 +20,9 @@ import numpy as np
 
 from adaprivate import environments
 from adaprivate.environments import Environment
-from adaprivate.evaluation.decisions import Decisions
 from adaprivate.evaluation.estimators import estimate
 from adaprivate.evaluation.judging import learn_from, sample_for
+from adaprivate.evaluation.log import Log
 from adaprivate.experiments import Cell, Row, compared
 from adaprivate.experiments._logged import rounds_of, true_value, uniform_log
 from adaprivate.runtime.policy import Policy
@@ -67,7 +67,7 @@ def _place() -> Environment:
 
 
 @lru_cache(maxsize=8)
-def _drawn(seed: int, rounds: int) -> tuple[Decisions, Any, Any]:
+def _drawn(seed: int, rounds: int) -> tuple[Log, Any, Any]:
     candidates, means, rewards = rounds_of(_place(), seed, rounds)
     return uniform_log(candidates, rewards, seed), candidates, means
 

@@ -1,6 +1,6 @@
-"""A log of any length as decisions: read block by block, features built as they are needed.
+"""Logs of any length, read from a table block by block. Features are built as they are needed.
 
-What could have been chosen comes from one of
+The candidates come from one of
 
     candidates        columns x_k_j: feature j of candidate k, each row its own; a candidate that is null is not there
     a featuriser      a public description: contexts from columns of the log, items from a table, a row's own lists, or
@@ -15,7 +15,7 @@ norm if that is above 1: a public number, like everything here but rewards.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -42,78 +42,71 @@ from adaprivate.data.inspecting import (
 from adaprivate.data.logs import Columns, columns_of, expect_columns, opened
 from adaprivate.data.reading import File, fault
 from adaprivate.data.sources import Source, source_of
-from adaprivate.evaluation.decisions import Built, Decisions, Given, Offers, steady_propensities
+from adaprivate.evaluation.log import Log, Products, steady_propensities
 from adaprivate.features import Clipping, Featuriser
 
 CONTRADICTED = "The log's propensities CONTRADICT how often its actions were chosen"
 
 
-@dataclass
-class LogStream:
-    """Decisions of a log, read again whenever they are gone through; ``look``: what a first look at all rows found."""
+class _TableLog(Log):
+    """A log in a table, read again whenever it is gone through.
 
-    source: Source
-    columns: Columns
-    look: Inspection
-    names: tuple[str, ...]
-    """What can be chosen, where actions are names."""
-    features: LogFeatures | None
-    items: Array | None
-    """The rows of items, or their positions, in the order of ``names``."""
-    reward_range: tuple[float, float] = (0.0, 1.0)
-    drafted: bool = False
-    """Whether the featuriser was drafted from the log."""
-    clipping: Clipping = field(default_factory=Clipping)
+    ``look``: findings of a first look at all rows. ``names``: the items, where actions are names. ``items``: their rows, or
+    their positions, in the same order. ``drafted``: whether the featuriser was drafted from the log.
+    """
 
-    def __post_init__(self) -> None:
-        self._fixed = self._fixed_offers()
-        self._by_number = by_number(self.source, self.columns)
-        self._known = pl.Enum(self.names)
-        self._counting: Clipping | None = self.clipping
+    def __init__(
+        self,
+        source: Source,
+        columns: Columns,
+        look: Inspection,
+        names: tuple[str, ...],
+        features: LogFeatures | None,
+        items: Array | None,
+        reward_range: tuple[float, float],
+        drafted: bool,
+        clipping: Clipping,
+    ) -> None:
+        self.source, self.columns, self.look, self.names, self.features = source, columns, look, names, features
+        self.items, self.reward_range, self.drafted, self.clipping = items, reward_range, drafted, clipping
+        self.description = None if features is None else features.to_dict()
+        if not columns.propensity:
+            self.uniform_chance = min(1.0, 2 * min(uniform_chance(look)))
+        self._fixed = self._fixed_candidates()
+        self._by_number = by_number(source, columns)
+        self._known = pl.Enum(names)
+        self._counting: Clipping | None = clipping
 
     def __len__(self) -> int:
         return self.look.rows
 
     @property
     def fixed(self) -> bool:
-        """Whether every row offers the same candidates."""
         return self._fixed is not None
 
     @property
     def count(self) -> int:
-        """How many candidates a row offers at most."""
         return len(self.names) if self.look.most_candidates is None else self.look.most_candidates
 
     @property
     def dimension(self) -> int:
-        """The length of a feature vector."""
         if self.columns.candidates:
             return len(self.columns.candidates[0])
-        return self._fixed.shape[2] if self._fixed is not None else self._features.featuriser.dimension
+        if self._fixed is not None:
+            return int(self._fixed.shape[2])
+        assert self.features is not None
+        return self.features.featuriser.dimension
 
     @property
     def people(self) -> int | None:
-        """How many made these decisions, where they are told apart; about, if there are very many."""
         return self.look.people
 
     @property
     def least_propensity(self) -> float | None:
-        """The smallest propensity; None where none are known."""
         return self.look.least_propensity if self.columns.propensity else None
 
     @property
-    def acceptance(self) -> float:
-        """The share of rows that any policy is expected to agree with in replay."""
-        return self.least_propensity or 1 / self.count
-
-    @property
-    def uniform_chance(self) -> float | None:
-        """How likely shares of actions as uneven as these are under uniform choice, where no propensities are known."""
-        return None if self.columns.propensity else min(1.0, 2 * min(uniform_chance(self.look)))
-
-    @property
     def steady(self) -> Floats | None:
-        """The propensity of each candidate, NaN where it changes; None where rows differ in what they offer."""
         columns = self.columns
         if columns.propensity is None or columns.candidates or columns.offered or columns.item_columns:
             return None
@@ -122,13 +115,7 @@ class LogStream:
         least, largest = np.array(seen).T
         return steady_propensities(least, largest)
 
-    @property
-    def description(self) -> dict[str, object] | None:
-        """The public description of its features, where a featuriser makes them."""
-        return None if self.features is None else self.features.to_dict()
-
     def notes(self) -> list[str]:
-        """What a look at the log found that does not keep it from being used, and how features came about."""
         found = [finding for finding in self.look.findings if not finding.places and finding.column is not None]
         found = [finding for finding in found if finding.wrong != UNEVEN]  # which replay says itself
         wrong = "; ".join(f"{finding.column} {finding.wrong}" for finding in found if finding.serious)
@@ -148,24 +135,18 @@ class LogStream:
                 notes.append(f"{field['name']} {why}; leave it out, mend it or describe it.")
         return notes
 
-    @property
-    def _features(self) -> LogFeatures:
-        assert self.features is not None
-        return self.features
-
-    def _fixed_offers(self) -> Given | None:
+    def _fixed_candidates(self) -> Floats | None:
         """The candidates, where every row offers the same."""
         columns = self.columns
         if columns.candidates or columns.offered or columns.item_columns:
             return None
         if self.features is None:
-            return Given(np.eye(len(self.names))[None])
+            return np.eye(len(self.names))[None]
         if self.features.featuriser.context:
             return None
-        return Given(self.features.featuriser.build(None, self.items)[None])
+        return self.features.featuriser.build(None, self.items)[None]
 
-    def parts(self, start: int = 0, stop: int | None = None) -> Iterator[Decisions]:
-        """The rows from ``start`` to ``stop``, in parts whose features can be held at once."""
+    def parts(self, start: int = 0, stop: int | None = None) -> Iterator[Log]:
         columns = self.columns
         wanted = [name for word, name in columns.single.items() if word not in ("position", "time", "id")]
         wanted += [name for own in columns.candidates for name in own]
@@ -174,58 +155,50 @@ class LogStream:
         for _, block in self.source.blocks(wanted, start, stop):
             yield from self._decisions(block, counting).parts()
 
-    def whole(self) -> Decisions:
-        """All decisions, with all features: for a log that fits in memory."""
+    def whole(self) -> Log:
         parts = list(self.parts())
-        if self._fixed is not None:
-            offers: Offers = self._fixed
-        else:
-            counts = None if parts[0].counts is None else np.concatenate([np.asarray(part.counts) for part in parts])
-            offers = Given(np.concatenate([part.candidates for part in parts]), counts)
-        known = [part.propensities for part in parts if part.propensities is not None]
-        whose = [part.users for part in parts if part.users is not None]
-        return Decisions(
-            offers,
-            np.concatenate([part.actions for part in parts]),
-            np.concatenate([part.rewards for part in parts]),
-            np.concatenate(known) if known else None,
-            np.concatenate(whose) if whose else None,
-        )
 
-    def _decisions(self, block: pl.DataFrame, counting: Clipping | None) -> Decisions:
+        def every(field: str) -> Any:
+            arrays = [getattr(part, field) for part in parts]
+            return None if arrays[0] is None else np.concatenate(arrays)
+
+        candidates = every("candidates") if self._fixed is None else self._fixed
+        return Log(candidates, *map(every, ("actions", "rewards", "propensities", "users", "counts")))
+
+    def _decisions(self, block: pl.DataFrame, counting: Clipping | None) -> Log:
         columns, (low, high) = self.columns, self.reward_range
         rewards = (numbers(block[columns.reward]).to_numpy() - low) / (high - low)
         known = None if columns.propensity is None else numbers(block[columns.propensity]).to_numpy()
-        whose = None if columns.user is None else (user_hashes(block[columns.user]) >> np.uint64(1)).astype(np.int64)
-        offers, actions = self._offered(block, counting)
-        return Decisions(offers, actions, rewards, known, whose)
+        users = None if columns.user is None else (user_hashes(block[columns.user]) >> np.uint64(1)).astype(np.int64)
+        candidates, counts, actions = self._choices(block, counting)
+        return Log(candidates, actions, rewards, known, users, counts)
 
-    def _offered(self, block: pl.DataFrame, counting: Clipping | None) -> tuple[Offers, Array]:
-        """What each row of a block offers, and which of it was chosen."""
+    def _choices(self, block: pl.DataFrame, counting: Clipping | None) -> tuple[Floats | Products, Integers | None, Array]:
+        """The candidates of each row of a block, their number where it differs, and the action."""
         columns = self.columns
         if self._by_number:
             actions: Integers = numbers(block[columns.action]).to_numpy().astype(np.int64)
         else:
             actions = self._codes(block[columns.action])
         if self._fixed is not None:
-            return self._fixed, actions
+            return self._fixed, None, actions
         if columns.candidates:
             cells, counts = cells_of(block, columns)
-            most = self.count
-            scaled = np.nan_to_num(cells[:, :most]) / max(self.look.longest, 1.0)
-            return Given(np.ascontiguousarray(scaled), counts), actions
-        contexts = self._features.contexts(block, counting)
+            scaled = np.nan_to_num(cells[:, : self.count]) / max(self.look.longest, 1.0)
+            return np.ascontiguousarray(scaled), counts, actions
+        assert self.features is not None
+        featuriser, contexts = self.features.featuriser, self.features.contexts(block, counting)
         if columns.item_columns:
             items, own = self._own_items(block, counting)
-            return Built(self._features.featuriser, contexts, items, own), actions
+            return Products(featuriser, contexts, items), own, actions
         assert self.items is not None
         if columns.offered is None:
-            return Built(self._features.featuriser, contexts, self.items), actions
+            return Products(featuriser, contexts, self.items), None, actions
         places, own = self._listed(block)
         if not self._by_number:
             here = (places == actions[:, None]) & (np.arange(places.shape[1]) < own[:, None])
             actions = here.argmax(axis=1)
-        return Built(self._features.featuriser, contexts, self.items[places], own), actions
+        return Products(featuriser, contexts, self.items[places]), own, actions
 
     def _codes(self, values: pl.Series) -> Integers:
         return values.cast(pl.String).cast(self._known).to_physical().cast(pl.Int64).to_numpy()
@@ -241,8 +214,9 @@ class LogStream:
         """The features of each row's own candidates, and how many there are."""
         counts = counts_of(block, self.columns)
         assert counts is not None
+        assert self.features is not None
         flat = pl.DataFrame({name: _exploded(block[name], counts) for name in self.columns.item_columns})
-        return _padded(self._features.of_columns(flat, counting), counts, self.count), counts
+        return _padded(self.features.of_columns(flat, counting), counts, self.count), counts
 
 
 def _exploded(lists: pl.Series, counts: Integers) -> pl.Series:
@@ -262,15 +236,15 @@ def _padded(flat: Array, counts: Integers, most: int) -> Array:
     return found
 
 
-def logged(
+def read_log(
     source: Any,
     *,
     items: Any = None,
     featuriser: str | Path | Mapping[str, Any] | Featuriser | None = None,
     reward_range: tuple[float, float] = (0.0, 1.0),
     **columns: Any,
-) -> LogStream:
-    """The decisions in a file or table, whose ``columns`` are named as in :func:`adaprivate.data.logs.columns_of`."""
+) -> _TableLog:
+    """Read a log from a file or table. Its ``columns`` are named as in :func:`adaprivate.data.logs.columns_of`."""
     low, high = (check.real("reward_range", bound) for bound in reward_range)
     check.expect(low < high, "reward_range", reward_range, "to be two numbers, the smaller one first")
     found = source_of(source)
@@ -311,7 +285,7 @@ def _prepared(
     items: Any,
     featuriser: str | Path | Mapping[str, Any] | Featuriser | None,
     reward_range: tuple[float, float],
-) -> LogStream:
+) -> _TableLog:
     table, file = None, File(Path("items"))
     names: tuple[str, ...] = ()
     if items is not None:
@@ -344,7 +318,7 @@ def _prepared(
     if features is not None and not columns.item_columns:
         rows = features.item_rows(_item_table(features, table, names), clipping)
         rows = features.featuriser.item_vectors(rows, None if features.item_fields else clipping)[0]
-    return LogStream(source, columns, look, names, features, rows, reward_range, drafted, clipping)
+    return _TableLog(source, columns, look, names, features, rows, reward_range, drafted, clipping)
 
 
 def _item_table(features: LogFeatures, table: pl.DataFrame | None, names: tuple[str, ...]) -> pl.DataFrame:
