@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from adaprivate import environments, mechanisms, policies, privacy
     from adaprivate.errors import ClippedWarning, InputError, LittleToLearnWarning
-    from adaprivate.evaluation.evaluate import evaluate
     from adaprivate.features import Featuriser
+    from adaprivate.logs.evaluate import evaluate
     from adaprivate.mechanisms.laws.randomised_response import flip
     from adaprivate.planning import plan
     from adaprivate.registry import register
@@ -75,7 +75,7 @@ _LAZY = {
     "RewardRefusedError": "adaprivate.runtime.decisions",
     "flip": "adaprivate.mechanisms.laws.randomised_response",
     "environments": "adaprivate.environments",
-    "evaluate": "adaprivate.evaluation.evaluate",
+    "evaluate": "adaprivate.logs.evaluate",
     "mechanisms": "adaprivate.mechanisms",
     "plan": "adaprivate.planning",
     "policies": "adaprivate.policies",

@@ -11,8 +11,8 @@ import pytest
 import adaprivate as ap
 from adaprivate import cli
 from adaprivate.check import InputError
-from adaprivate.evaluation.judging import judge
-from adaprivate.evaluation.log_table import read_log
+from adaprivate.logs.judge import judge
+from adaprivate.logs.log_table import read_log
 
 
 def run(*arguments):

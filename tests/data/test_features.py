@@ -8,8 +8,17 @@ from scipy.sparse import csr_matrix
 
 from adaprivate import privacy
 from adaprivate.check import InputError
-from adaprivate.data.dp_svd import clipped_rows, dp_svd, feature_guarantee, noise_multiplier, overlapping_guarantee
-from adaprivate.data.features import leading, rating_matrix, scaled, truncated_svd
+from adaprivate.data.item_features import (
+    clipped_rows,
+    dp_svd,
+    feature_guarantee,
+    leading,
+    noise_multiplier,
+    overlapping_guarantee,
+    rating_matrix,
+    scaled,
+    truncated_svd,
+)
 from adaprivate.mechanisms import Secure, Simulated
 
 RNG = np.random.default_rng(0)

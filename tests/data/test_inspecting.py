@@ -7,14 +7,13 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from adaprivate import data
 from adaprivate.cli import app
-from adaprivate.data import inspecting, sources
-from adaprivate.data.checking import check_log
-from adaprivate.data.inspecting import FALSE_ALARM, Share, chance, inspect
-from adaprivate.data.logs import columns_of
-from adaprivate.data.sources import source_of
-from adaprivate.evaluation.log_table import read_log
+from adaprivate.logs import inspection, tables
+from adaprivate.logs.columns import columns_of
+from adaprivate.logs.facts import check_log
+from adaprivate.logs.inspection import FALSE_ALARM, Share, chance, inspect
+from adaprivate.logs.log_table import read_log
+from adaprivate.logs.tables import source_of
 
 
 def sound(n=600, seed=0):
@@ -74,7 +73,7 @@ FOUND = {
     ("id", "has come before"): (7, (41, 42, 43, 44, 45)),
     ("age", "is not a finite number"): (1, (51,)),
 }
-LATE = {("time", inspecting.EARLIER): (1, (31,))}
+LATE = {("time", inspection.EARLIER): (1, (31,))}
 
 
 def listed(facts, kind="faults"):
@@ -92,7 +91,7 @@ def test_the_same_in_blocks(monkeypatch, tmp_path):
     """Whatever the size of a block, and from a file: its first row is held against the last of the one before."""
     broken().write_parquet(tmp_path / "log.parquet")
     for size in (7, 30, 31):
-        monkeypatch.setattr(sources, "BLOCK", size)
+        monkeypatch.setattr(tables, "BLOCK", size)
         facts = check_log(tmp_path / "log.parquet", time="time", context=["age"])
         assert listed(facts) == FOUND
         assert listed(facts, "remarks").items() >= LATE.items()
@@ -216,14 +215,14 @@ def test_candidates_and_what_was_chosen_of_them():
 
 
 def test_people_and_their_visits():
-    facts = data.checking.check_log(sound())
+    facts = check_log(sound())
     assert facts["people"] == sound()["user"].n_unique()
     assert any("one has" in one["wrong"] for one in facts["remarks"])
 
 
 def test_many_people_are_counted_about(monkeypatch):
     """By the 10,000 smallest hashes: within 5 %, five times the standard error. Exact up to as many users."""
-    monkeypatch.setattr(inspecting, "MOST_PEOPLE", 10_000)
+    monkeypatch.setattr(inspection, "MOST_PEOPLE", 10_000)
     table = pl.DataFrame({"user": np.arange(200_000) % 150_000, "action": 0, "reward": 0.0})
     source = source_of(table)
     assert inspect(source, columns_of(source)).people == pytest.approx(150_000, rel=0.05)

@@ -8,10 +8,10 @@ import pytest
 
 import adaprivate as ap
 from adaprivate.check import InputError
-from adaprivate.data import dsjson, sources
-from adaprivate.data.checking import check_log
-from adaprivate.data.sources import source_of
-from adaprivate.evaluation.log_table import read_log
+from adaprivate.logs import formats, tables
+from adaprivate.logs.facts import check_log
+from adaprivate.logs.log_table import read_log
+from adaprivate.logs.tables import source_of
 
 
 def decision(number, chosen, cost, probability, shared, candidates, **more):
@@ -85,7 +85,7 @@ def test_a_label_may_stand_in_a_and_p_alone(tmp_path):
 
 
 def test_features_of_dsjson_are_products_of_namespaces(tmp_path, monkeypatch):
-    monkeypatch.setattr(dsjson, "PIECE", 37)  # pieces that do not have the same columns
+    monkeypatch.setattr(formats, "PIECE", 37)  # pieces that do not have the same columns
     lines = news(120)
     stream = read_log(written(tmp_path / "log.dsjson", lines))
     assert len(stream) == 120
@@ -200,7 +200,7 @@ def test_json_lines_and_large_text_give_what_a_table_gives(tmp_path, monkeypatch
     expected = ap.evaluate(table, **asked)
     assert ap.evaluate(tmp_path / "log.jsonl", **asked).equals(expected)
     assert ap.evaluate(tmp_path / "log.csv", **asked).equals(expected)
-    monkeypatch.setattr(sources, "LARGE", 0)
+    monkeypatch.setattr(tables, "LARGE", 0)
     assert ap.evaluate(tmp_path / "log.jsonl", **asked).equals(expected)
     large = source_of(tmp_path / "log.csv")
     assert set(large.schema.values()) == {pl.String}

@@ -4,9 +4,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from adaprivate import data
+from adaprivate import data, logs
 from adaprivate.check import InputError
-from adaprivate.evaluation.log_table import read_log
+from adaprivate.logs.log_table import read_log
 
 LOG = "action,reward,propensity,age,town\n3,1,0.1,20,a\n1,0,0.25,30,b\n3,0.3,0.25,40,a\n"
 
@@ -66,7 +66,7 @@ def test_second_names_serve_where_the_first_are_not_there(tmp_path):
     found = read_log(written(tmp_path, text))
     whole = found.whole()
     assert (found.names, whole.rewards.tolist(), whole.propensities.tolist()) == (("1", "3"), [1, 0], [0.25, 0.25])
-    assert data.check_path(written(tmp_path, text))["columns"]["reward"] == "click"
+    assert logs.check_path(written(tmp_path, text))["columns"]["reward"] == "click"
     first = read_log(written(tmp_path, text.replace("item_id", "action,item_id").replace("\n", "\n7,", 2)))
     assert first.names == ("7",)
 
@@ -84,12 +84,12 @@ def test_whose_decisions_they_were(tmp_path):
     path = written(tmp_path, PEOPLE)
     assert users_of(path) == [0, 1, 0, 2]
     assert read_log(path).people == 3
-    assert data.check_path(path)["people"] == 3
+    assert logs.check_path(path)["people"] == 3
     renamed = written(tmp_path, PEOPLE.replace("user_id", "who"), "who.csv")
     assert users_of(renamed) is None
-    assert data.check_path(renamed)["people"] is None
+    assert logs.check_path(renamed)["people"] is None
     assert users_of(renamed, user="who") == [0, 1, 0, 2]
-    assert data.check_path(renamed, user="who")["people"] == 3
+    assert logs.check_path(renamed, user="who")["people"] == 3
     assert users_of(path, user="") is None
     table = pl.DataFrame({"action": [1, 2, 1], "reward": [0, 1, 0], "user": [7.0, 5.5, 7.0], "user_id": ["a", "b", "c"]})
     assert users_of(table) == [0, 1, 0]  # user comes before user_id
@@ -144,7 +144,7 @@ def test_the_open_bandit_dataset_is_recognised(tmp_path):
     assert found.whole().rewards.tolist() == [0, 1]
     assert (found.columns.position, found.columns.time) == ("position", "timestamp")
     assert found.columns.context == ("user_feature_0",)
-    assert data.check_path(tmp_path)["logs"][0]["rows"] == 2
+    assert logs.check_path(tmp_path)["logs"][0]["rows"] == 2
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_labelled_tables(tmp_path):
         assert found.classes == ("2", "5", "9")
         assert found.label.tolist() == [1, 0, 1, 2]
         assert np.array_equal(found.rows, X)
-    assert data.check_path(tmp_path / "t.parquet", label="kind")["classes"] == {"2": 1, "5": 2, "9": 1}
+    assert logs.check_path(tmp_path / "t.parquet", label="kind")["classes"] == {"2": 1, "5": 2, "9": 1}
     with pytest.raises(InputError, match=r"t\.parquet, line 1: .* to name the column of labels"):
         data.labelled(tmp_path / "t.parquet")
     np.savez(tmp_path / "data.npz", X=np.where(X == 4, np.nan, X), y=y)
@@ -193,7 +193,7 @@ def test_labelled_tables(tmp_path):
 
 def test_what_looks_like_nothing_known_is_said_to(tmp_path):
     with pytest.raises(InputError, match=r"to be ratings, a log .*; by its columns \(a, b\) it looks like none\.$"):
-        data.check_path(written(tmp_path, "a,b\n1,2\n"))
+        logs.check_path(written(tmp_path, "a,b\n1,2\n"))
 
 
 def test_where_data_is_looked_for(tmp_path, monkeypatch):

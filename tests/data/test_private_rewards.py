@@ -8,13 +8,13 @@ import polars as pl
 import pytest
 
 import adaprivate as ap
-from adaprivate import data
+from adaprivate import logs
 from adaprivate.check import InputError
-from adaprivate.data import sources
-from adaprivate.data.checking import check_log
-from adaprivate.data.logs import columns_of, look_like_names
-from adaprivate.data.sources import source_of
-from adaprivate.evaluation.log_table import read_log
+from adaprivate.logs import tables
+from adaprivate.logs.columns import columns_of, look_like_names
+from adaprivate.logs.facts import check_log
+from adaprivate.logs.log_table import read_log
+from adaprivate.logs.tables import source_of
 
 SECRET = "0.7312"
 
@@ -76,8 +76,8 @@ def test_no_single_column_is_the_reward(role):
 
 
 def test_the_lists_of_a_dsjson_log_are_not_the_reward():
-    lists = sources.in_memory(
-        sources.File("log"), table(), "row", {"item_columns": ("clicked",), "action": "page", "reward": "clicked"}
+    lists = tables.in_memory(
+        tables.File("log"), table(), "row", {"item_columns": ("clicked",), "action": "page", "reward": "clicked"}
     )
     with pytest.raises(InputError, match="Expected candidates='clicked' not to be the reward"):
         columns_of(lists)
@@ -105,21 +105,21 @@ def test_a_first_line_is_told_from_values(line, names):
 @pytest.mark.parametrize("large", [False, True])
 def test_a_log_without_a_header_keeps_its_rewards(tmp_path, monkeypatch, large):
     if large:
-        monkeypatch.setattr(sources, "LARGE", 0)
+        monkeypatch.setattr(tables, "LARGE", 0)
     path = tmp_path / "log.csv"
     path.write_text(f"1,{SECRET},0.5\n2,0.25,0.5\n1,0.5,0.5\n")
     for call in (
         lambda: ap.evaluate(path, "random", action="page", reward="clicked"),
         lambda: ap.evaluate(path, "random", action=SECRET[:-1] + "3"),  # near it: it is not asked for either
         lambda: read_log(path),
-        lambda: data.check_path(path),
+        lambda: logs.check_path(path),
     ):
         with pytest.raises(InputError, match="does not look like their names") as caught:
             call()
         assert SECRET not in str(caught.value)
     path.write_text(f"{SECRET},{SECRET},1\n2,0.25,0.5\n")
     with pytest.raises(InputError, match=r"to have each name of a column once: \.\.\. is there twice") as caught:
-        data.check_path(path)
+        logs.check_path(path)
     path.write_text(f"page,clicked\nx,1\nx,1,{SECRET}\n")
     with pytest.raises(InputError, match=r"line 3, column 3: '\.\.\.' not to follow 2 values"):
         read_log(path, action="page", reward="clicked")
@@ -130,7 +130,7 @@ def test_a_name_that_two_columns_have_is_refused(tmp_path, monkeypatch):
     path.write_text('page,"clicked",clicked\nx,1,0\ny,0,1\n')
     for large in (False, True):
         if large:
-            monkeypatch.setattr(sources, "LARGE", 0)
+            monkeypatch.setattr(tables, "LARGE", 0)
         with pytest.raises(InputError, match="to have each name of a column once: 'clicked' is there twice"):
             read_log(path, action="page", reward="clicked")
     path.write_text("page,clicked,clicked_duplicated_0\nx,1,0\ny,0,1\n")
@@ -167,7 +167,7 @@ def line(**changes):
 def test_a_broken_line_of_dsjson_is_not_shown(tmp_path, text, message):
     path = tmp_path / "log.dsjson"
     path.write_text(line() + "\n" + text + "\n")
-    for call in (source_of, data.check_path):
+    for call in (source_of, logs.check_path):
         with pytest.raises(InputError, match=f"log.dsjson, line 2.*{message}") as caught:
             call(path)
         assert "7312" not in str(caught.value)
@@ -179,12 +179,12 @@ def test_dsjson_needs_neither_time_nor_id(tmp_path):
         "".join(line(_labelIndex=k % 2, _label_cost=-(k % 3 == 0)).replace("true", "1") + "\n" for k in range(40))
     )
     path.write_text(path.read_text().replace("false", "0"))
-    found = data.check_path(path)
+    found = logs.check_path(path)
     assert not found["faults"]
     assert not {"time", "id"} & set(found["columns"])
     assert len(ap.evaluate(path, "random", "ips")) == 1
     path.write_text("".join(line(_labelIndex=k % 2, EventId=None if k < 30 else f"e{k}") + "\n" for k in range(40)))
-    (fault,) = data.check_path(path)["faults"]
+    (fault,) = logs.check_path(path)["faults"]
     assert (fault["column"], fault["wrong"], fault["rows"]) == ("_id", "is missing", 30)  # and none 'has come before'
 
 
@@ -231,7 +231,7 @@ def test_a_context_that_is_not_finite_is_refused_with_its_row(tmp_path, monkeypa
     with pytest.raises(InputError, match=r"Expected log, row 8, column age: .* to be a finite number"):
         ap.evaluate(wrong, "random", "ips", **BASE, context=["age"])
     if large:
-        monkeypatch.setattr(sources, "LARGE", 0)
+        monkeypatch.setattr(tables, "LARGE", 0)
     wrong.write_csv(tmp_path / "log.csv")
     with pytest.raises(InputError, match=r"log.csv, line 9, column age: .* to be a finite number"):
         ap.evaluate(tmp_path / "log.csv", "random", "ips", **BASE, context=["age"])

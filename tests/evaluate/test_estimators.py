@@ -7,10 +7,10 @@ import pytest
 
 from adaprivate import policies
 from adaprivate.check import InputError
-from adaprivate.evaluation.estimators import Sample, effective_sample_size, estimate
-from adaprivate.evaluation.judging import learn_from, sample_for
-from adaprivate.evaluation.log import Log
-from adaprivate.evaluation.replay import replay
+from adaprivate.logs.estimators import Sample, effective_sample_size, estimate
+from adaprivate.logs.judge import learn_from, sample_for
+from adaprivate.logs.log import Log
+from adaprivate.logs.replay import replay
 from adaprivate.policies.core.propensities import choice_probabilities
 from adaprivate.runtime.policy import Policy
 

@@ -9,12 +9,12 @@ import pytest
 import adaprivate as ap
 from adaprivate import policies, privacy
 from adaprivate.check import InputError
-from adaprivate.evaluation.estimators import Sample, estimate
-from adaprivate.evaluation.judging import judge, learn_from, sample_for
-from adaprivate.evaluation.log import Log
-from adaprivate.evaluation.log_table import read_log
-from adaprivate.evaluation.release import release, together
-from adaprivate.evaluation.replay import replay
+from adaprivate.logs.estimators import Sample, estimate
+from adaprivate.logs.judge import judge, learn_from, sample_for
+from adaprivate.logs.log import Log
+from adaprivate.logs.log_table import read_log
+from adaprivate.logs.release import release, together
+from adaprivate.logs.replay import replay
 from adaprivate.mechanisms import Secure, Simulated
 from adaprivate.runtime.policy import Policy
 

@@ -9,11 +9,12 @@ import pytest
 from scipy.stats import chi2
 
 import adaprivate as ap
-from adaprivate.evaluation import estimators, judging
-from adaprivate.evaluation.estimators import Sample, estimate, estimate_in_parts
-from adaprivate.evaluation.log import Log
-from adaprivate.evaluation.log_table import read_log
-from adaprivate.evaluation.tallies import FEW_REWARDED, Carried, Tally, Units
+from adaprivate.logs import estimators
+from adaprivate.logs import judge as judging
+from adaprivate.logs.estimators import Sample, estimate, estimate_in_parts
+from adaprivate.logs.intervals import FEW_REWARDED, Carried, Tally, Units
+from adaprivate.logs.log import Log
+from adaprivate.logs.log_table import read_log
 
 
 def test_no_reward_at_all_is_not_certainty():

@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from adaprivate.evaluation.estimators import Sample, estimate
-from adaprivate.evaluation.log_table import read_log
+from adaprivate.logs.estimators import Sample, estimate
+from adaprivate.logs.log_table import read_log
 
 CLICKS = """47 8 62 142 3 14 7 857 12 15 6 100 48 23 71 61 13 16 518 30 7 4 23 8 10 11 11 18 121 11 11 10 14 9 204 58
 3 19 42 1013 2 328 15 31 14 138 45 55 23 38 10 401 52 6 3 6 5 32 35 133 52 820 43 195 8 42 40 4 32 30 9

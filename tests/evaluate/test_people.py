@@ -12,11 +12,11 @@ import pytest
 import adaprivate as ap
 from adaprivate import policies, privacy
 from adaprivate.check import InputError
-from adaprivate.evaluation.estimators import Sample, estimate
-from adaprivate.evaluation.judging import judge, learn_from
-from adaprivate.evaluation.log import Log
-from adaprivate.evaluation.release import first_rows, release, release_by_person, together
-from adaprivate.evaluation.replay import replay
+from adaprivate.logs.estimators import Sample, estimate
+from adaprivate.logs.judge import judge, learn_from
+from adaprivate.logs.log import Log
+from adaprivate.logs.release import first_rows, release, release_by_person, together
+from adaprivate.logs.replay import replay
 from adaprivate.mechanisms import Noise, Secure, Simulated
 from adaprivate.runtime.policy import Policy
 

@@ -12,11 +12,10 @@ from scipy.special import stdtrit
 import adaprivate as ap
 from adaprivate import cli
 from adaprivate.check import InputError
-from adaprivate.evaluation import judging
-from adaprivate.evaluation.estimators import Estimate
-from adaprivate.evaluation.judging import judge
-from adaprivate.evaluation.log import Log
-from adaprivate.evaluation.runs import over_runs, run_seeds
+from adaprivate.logs import judge as judging
+from adaprivate.logs.estimators import Estimate
+from adaprivate.logs.judge import judge, over_runs, run_seeds
+from adaprivate.logs.log import Log
 from adaprivate.runtime.policy import Policy
 
 ROWS, CANDIDATES, DIMENSION = 1_000, 4, 3

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from adaprivate.check import InputError
-from adaprivate.evaluation import Paired, Summary, paired, summary
+from adaprivate.logs import Paired, Summary, paired, summary
 
 FALSE_ALARM = 1e-6
 

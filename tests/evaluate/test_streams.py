@@ -10,16 +10,14 @@ import pytest
 import adaprivate as ap
 from adaprivate import policies
 from adaprivate.check import InputError
-from adaprivate.data import sources
-from adaprivate.data.drafting import LogFeatures
-from adaprivate.evaluation import log as logs
-from adaprivate.evaluation import tallies
-from adaprivate.evaluation.estimators import Sample, estimate
-from adaprivate.evaluation.judging import Weighing, judge
-from adaprivate.evaluation.log_table import read_log
-from adaprivate.evaluation.replay import replay
 from adaprivate.features import Featuriser
-from adaprivate.features.columns import coordinates
+from adaprivate.logs import intervals, tables
+from adaprivate.logs import log as logs
+from adaprivate.logs.draft import LogFeatures, coordinates
+from adaprivate.logs.estimators import Sample, estimate
+from adaprivate.logs.judge import Weighing, judge
+from adaprivate.logs.log_table import read_log
+from adaprivate.logs.replay import replay
 from adaprivate.runtime.policy import Policy
 
 ITEMS = pl.DataFrame({"item": ["a", "b", "c", "d"], "price": [1.0, 4.0, 2.0, 9.0], "kind": ["x", "y", "x", "z"]})
@@ -107,7 +105,7 @@ def test_blocks_give_what_the_whole_gives(tmp_path, monkeypatch):
     dimension = LogFeatures.from_dict(DESCRIPTION).featuriser.dimension
     assert expected.candidates.shape == (400, 4, dimension)
     assert np.linalg.norm(expected.candidates, axis=2).max() <= 1 + 1e-12
-    monkeypatch.setattr(sources, "BLOCK", 37)
+    monkeypatch.setattr(tables, "BLOCK", 37)
     monkeypatch.setattr(logs, "MOST_NUMBERS", 5 * 4 * dimension)
     stream = read_log(tmp_path / "log.parquet", items=ITEMS, featuriser=DESCRIPTION)
     parts = list(stream.parts(10, 300))
@@ -123,7 +121,7 @@ def test_estimates_in_parts_are_those_at_once(estimator, monkeypatch):
     table, _ = shop(800)
     whole = read_log(table, items=ITEMS, featuriser=DESCRIPTION).whole()
     expected = judge(whole, "linucb", estimator, options={"alpha": 0.3}).estimate
-    monkeypatch.setattr(sources, "BLOCK", 101)
+    monkeypatch.setattr(tables, "BLOCK", 101)
     monkeypatch.setattr(logs, "MOST_NUMBERS", 2_000)
     found = judge(
         read_log(table, items=ITEMS, featuriser=DESCRIPTION), "linucb", estimator, options={"alpha": 0.3}
@@ -140,7 +138,7 @@ def test_many_rows_or_people_share_sums(monkeypatch):
         rows = Sample(r, w, people=people)
         exact = estimate("snips", rows)
         with monkeypatch.context() as smaller:
-            smaller.setattr(tallies, "MOST_UNITS", most)
+            smaller.setattr(intervals, "MOST_UNITS", most)
             shared = estimate("snips", rows)
         assert shared.value == pytest.approx(exact.value, rel=1e-12)
         assert shared.sem == pytest.approx(exact.sem, rel=6 / math.sqrt(2 * most))
@@ -157,7 +155,7 @@ def test_a_contextual_policy_is_found_better_and_its_value_is_true():
     found = ap.evaluate(stream, "tuned-linucb", ["ips", "snips", "dr", "dm"])
     settings = policies.settings("tuned-linucb", {"dimension": stream.dimension, "rounds": 3_000})
     policy = Policy(settings, seed=0, source=None)
-    from adaprivate.evaluation.judging import learn_from
+    from adaprivate.logs.judge import learn_from
 
     learn_from(policy, stream, 3_000)
     weighing = Weighing(policy.state, stream)

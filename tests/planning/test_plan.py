@@ -12,8 +12,8 @@ import pytest
 
 import adaprivate as ap
 from adaprivate.check import InputError
-from adaprivate.data.offers import offers
-from adaprivate.evaluation.log_table import read_log as logged_as
+from adaprivate.logs.log_table import read_log as logged_as
+from adaprivate.logs.offers import offers
 from adaprivate.planning import Prospect
 from adaprivate.planning.prospect import OCTAVES
 from adaprivate.service.bandit import BanditSpec

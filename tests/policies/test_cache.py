@@ -158,7 +158,7 @@ def test_a_cache_that_cannot_be_written_is_replaced(tmp_path):
 WITHOUT = [
     ("import adaprivate; adaprivate.privacy.gaussian_sigma(1.0, 1e-5)", ()),
     ("import adaprivate.mechanisms; adaprivate.mechanisms.strategy('tree', 8)", ()),
-    ("from adaprivate.evaluation import summary; summary([1.0, 2.0])", ()),
+    ("from adaprivate.logs import summary; summary([1.0, 2.0])", ()),
     ("from adaprivate.cli import main; main()", ("--help",)),
     ("from adaprivate.cli import main; main()", ("version",)),
     ("from adaprivate.cli import main; main()", ("simulate", "--help")),

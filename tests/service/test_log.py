@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 import adaprivate as ap
 from adaprivate.check import InputError
 from adaprivate.cli.decision_log import log as log_command
-from adaprivate.data import check_path
-from adaprivate.evaluation.log_table import read_log
+from adaprivate.logs import check_path
+from adaprivate.logs.log_table import read_log
 from adaprivate.service import log as logs
 from adaprivate.service.core import Ask, BanditSpec
 from adaprivate.service.faults import Fault

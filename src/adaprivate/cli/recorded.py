@@ -114,8 +114,8 @@ def evaluate(
     adaprivate data check says what is wrong with a log; docs/logs.md is a tutorial.
     """
     from adaprivate import report
-    from adaprivate.evaluation.evaluate import evaluate as judged
-    from adaprivate.evaluation.showing import guarantees
+    from adaprivate.logs.evaluate import evaluate as judged
+    from adaprivate.logs.format import guarantees
 
     found = judged(
         log,
@@ -178,7 +178,7 @@ def check_data(
     Of ratings and labelled tables the first fault is named, in one line.
     """
     from adaprivate import report
-    from adaprivate.data import check_path
+    from adaprivate.logs import check_path
 
     facts = check_path(
         path,
@@ -222,7 +222,7 @@ def describe_data(
     you know: bounds and categories should not come from the people whom a policy protects (docs/features.md).
     """
     from adaprivate.check import InputError
-    from adaprivate.evaluation.log_table import read_log
+    from adaprivate.logs.log_table import read_log
 
     found = read_log(
         log,

@@ -1,4 +1,4 @@
-"""Recorded data: loaders that recognise, check and keep what they read, and features made of ratings.
+"""Data sets of recorded worlds: loaders that recognize, check and cache them, and features made of ratings.
 
 Worlds of recorded data look for their files in ``ADAPRIVATE_DATA``, one folder per set (ml-1m, jester-1, ...).
 """
@@ -15,17 +15,15 @@ from adaprivate import extras
 from adaprivate.check import InputError
 
 if TYPE_CHECKING:
-    from adaprivate.data.checking import check_path
     from adaprivate.data.label_tables import Labelled, labelled
     from adaprivate.data.rating_sets import Ratings, ratings
 
-__all__ = ["Labelled", "Ratings", "check_path", "folder", "labelled", "ratings"]
+__all__ = ["Labelled", "Ratings", "folder", "labelled", "ratings"]
 
 # Loaded on first use: features are made where no table is read, and polars need not be installed there.
 _LAZY = {
     "Labelled": "label_tables",
     "Ratings": "rating_sets",
-    "check_path": "checking",
     "labelled": "label_tables",
     "ratings": "rating_sets",
 }

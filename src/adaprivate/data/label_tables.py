@@ -11,8 +11,7 @@ import polars as pl
 
 from adaprivate import check
 from adaprivate.check import Array, Floats, InputError
-from adaprivate.data.reading import PRIVATE, File, arrays, context_of, fault, look_like_names
-from adaprivate.data.sources import table_of
+from adaprivate.data.files import PRIVATE, File, arrays, context_of, fault, look_like_names, table_of
 
 LABELS = ("label", "class", "target", "y")
 BUNDLED, BUNDLES = "sklearn:", ("breast_cancer", "digits", "iris", "wine")

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from adaprivate.check import Array, InputError
-from adaprivate.data.reading import (
+from adaprivate.data.files import (
     Column,
     File,
     archive,

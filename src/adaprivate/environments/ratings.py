@@ -16,8 +16,15 @@ import numpy.typing as npt
 from adaprivate import check, data
 from adaprivate.check import Array, Floats, option
 from adaprivate.compiled import Streams, below, kernel
-from adaprivate.data.dp_svd import CALIBRATIONS, dp_svd, feature_guarantee
-from adaprivate.data.features import SCALINGS, rating_matrix, scaled, truncated_svd
+from adaprivate.data.item_features import (
+    CALIBRATIONS,
+    SCALINGS,
+    dp_svd,
+    feature_guarantee,
+    rating_matrix,
+    scaled,
+    truncated_svd,
+)
 from adaprivate.environments.protocol import draws, rooms, visitors
 from adaprivate.mechanisms.noise import SimulatedReplicas
 from adaprivate.offered import Offered, how_many, offer, offered

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from adaprivate import check, data
 from adaprivate.check import Floats, option
 from adaprivate.compiled import Streams, below
-from adaprivate.data.features import SCALINGS, scaled
+from adaprivate.data.item_features import SCALINGS, scaled
 from adaprivate.environments.protocol import VISITS, PeopledWorld, draws, peopled
 
 

@@ -10,7 +10,7 @@ from adaprivate.check import Floats
 from adaprivate.compiled import Streams, borrowed, entry, streams
 from adaprivate.environments import Environment
 from adaprivate.environments.protocol import draw
-from adaprivate.evaluation.log import Log
+from adaprivate.logs.log import Log
 from adaprivate.policies.core.propensities import choice_probabilities
 from adaprivate.purposes import Purpose
 

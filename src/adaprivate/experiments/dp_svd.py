@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adaprivate import privacy
-from adaprivate.data.dp_svd import feature_guarantee, overlapping_guarantee
+from adaprivate.data.item_features import feature_guarantee, overlapping_guarantee
 from adaprivate.experiments import Cell, Row, compared
 from adaprivate.experiments._measured import paired_points
 from adaprivate.experiments._recorded import ROUNDS, click_rate, on_ratings, quick

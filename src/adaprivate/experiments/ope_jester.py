@@ -20,11 +20,11 @@ import numpy as np
 
 from adaprivate import environments
 from adaprivate.environments import Environment
-from adaprivate.evaluation.estimators import estimate
-from adaprivate.evaluation.judging import learn_from, sample_for
-from adaprivate.evaluation.log import Log
 from adaprivate.experiments import Cell, Row, compared
 from adaprivate.experiments._logged import rounds_of, true_value, uniform_log
+from adaprivate.logs.estimators import estimate
+from adaprivate.logs.judge import learn_from, sample_for
+from adaprivate.logs.log import Log
 from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import mean_sem, policy_settings
 

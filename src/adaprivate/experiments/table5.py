@@ -19,10 +19,10 @@ from typing import Any
 
 from adaprivate import environments
 from adaprivate.environments import Environment
-from adaprivate.evaluation.estimators import estimate
-from adaprivate.evaluation.judging import sample_for
 from adaprivate.experiments import Cell, Row, compared
 from adaprivate.experiments._logged import rounds_of, true_value, uniform_log
+from adaprivate.logs.estimators import estimate
+from adaprivate.logs.judge import sample_for
 from adaprivate.simulation import mean_sem, policy_settings, run_all, whole_state
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Table 5"

@@ -20,8 +20,7 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Array, Floats
 from adaprivate.features.clipping import Clipping
-from adaprivate.features.describing import ROUNDING, Description, described, differ, mapping, numbers
-from adaprivate.features.fields import Field, field_of
+from adaprivate.features.fields import ROUNDING, Description, Field, described, differ, field_of, mapping, numbers
 from adaprivate.features.items import ItemFeatures, Items, OneHot, items_of
 
 INTERACTIONS = ("none", "products", "blocks")

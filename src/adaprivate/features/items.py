@@ -9,7 +9,7 @@ import numpy as np
 
 from adaprivate import check
 from adaprivate.check import Floats, Integers
-from adaprivate.features.describing import ROUNDING, Description, numbers, of_kind, shortened
+from adaprivate.features.fields import ROUNDING, Description, numbers, of_kind, shortened
 
 
 @dataclass(frozen=True)

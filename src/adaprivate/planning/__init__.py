@@ -19,7 +19,7 @@ from adaprivate.planning.worlds import SIGNAL, World
 from adaprivate.policies.noise_aware.outlook import Design, design
 
 if TYPE_CHECKING:
-    from adaprivate.data.offers import Offers
+    from adaprivate.logs.offers import Offers
 
 __all__ = ["Prospect", "plan"]
 
@@ -76,7 +76,7 @@ def plan(
         _expect_all(dimension, candidates, arms, rounds, users, visits)
     else:
         with extras.needed():
-            from adaprivate.data.offers import offers
+            from adaprivate.logs.offers import offers
 
         log = offers(
             from_log, action=action, features=[*context, *features], candidates=candidate_columns, user=user, reward=reward

@@ -1,6 +1,6 @@
 """Results for people: tables in the terminal, one HTML page per experiment."""
 
-from adaprivate.evaluation.showing import COMPOSITION, evaluation_notes, evaluation_table
+from adaprivate.logs.format import COMPOSITION, evaluation_notes, evaluation_table
 from adaprivate.report.front import Glance, Names, terminal, write_front
 from adaprivate.report.pages import Provenance, write_audit, write_page
 from adaprivate.report.pictures import draw

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from adaprivate.evaluation.showing import number
+from adaprivate.logs.format import number
 from adaprivate.report import html
 from adaprivate.report.pages import foot
 from adaprivate.report.verdicts import VERDICTS, chips, counts, plural, square

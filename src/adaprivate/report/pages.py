@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from adaprivate.evaluation.showing import number
+from adaprivate.logs.format import number
 from adaprivate.report import html
 from adaprivate.report.files import raw, write_rows
 from adaprivate.report.pictures import Plot, draw

@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from adaprivate.evaluation.showing import number
+from adaprivate.logs.format import number
 from adaprivate.report.verdicts import MEANINGS, VERDICTS, counts, plural, said
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from adaprivate.evaluation.showing import number
+from adaprivate.logs.format import number
 
 
 class Verdict(NamedTuple):

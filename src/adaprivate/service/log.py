@@ -27,7 +27,7 @@ import sqlalchemy as sa
 
 from adaprivate import check
 from adaprivate.check import Floats, InputError, Integers
-from adaprivate.data.logs import opened
+from adaprivate.logs.columns import opened
 from adaprivate.service import schema
 from adaprivate.service.bandit import Bandit
 from adaprivate.service.cataloguing import catalogue_of

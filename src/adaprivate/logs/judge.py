@@ -1,34 +1,46 @@
-"""What would a policy have earned on this log? Learn, privately, from the log; then estimate."""
+"""The value of a policy on a log: let it learn, privately, from the log, then estimate what it earns.
+
+A policy draws exploration and privacy noise, so one log gives another value in every run. The mean over S runs errs by
+
+    the rows of the log        at most the mean square of the runs' own standard errors: all runs share the log
+    the draws of the policy    B / S, with B the variance of the runs' values
+
+A run's own interval, whatever its method, gives the reach of the first part on each side. Student's with S - 1 degrees of
+freedom gives that of the second. Reaches of two independent errors add up in squares (Zou and Donner 2008).
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from adaprivate import check, policies
 from adaprivate.check import Floats, Integers
-from adaprivate.evaluation.estimators import ESTIMATORS, Estimate, Sample, Samples, estimate_in_parts
-from adaprivate.evaluation.log import Log
-from adaprivate.evaluation.release import RELEASED, capped, first_rows, release, release_by_person, together
-from adaprivate.evaluation.replay import accepted, whose
-from adaprivate.evaluation.runs import DEFAULT_SEEDS, over_runs, played, run_seeds
-from adaprivate.evaluation.tallies import Units
+from adaprivate.logs.estimators import ESTIMATORS, Estimate, Sample, Samples, estimate_in_parts
+from adaprivate.logs.intervals import Units, summary
+from adaprivate.logs.log import Log
+from adaprivate.logs.release import RELEASED, capped, first_rows, release, release_by_person, together
+from adaprivate.logs.replay import accepted, whose
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.channels import ChannelPlan
 from adaprivate.mechanisms.plan import BatchPlan, RewardPlan
 from adaprivate.policies.core.propensities import choice_probabilities
 from adaprivate.policies.noise_aware.starting import OFF
 from adaprivate.privacy import Guarantee
+from adaprivate.purposes import Purpose
 from adaprivate.runtime.policy import Policy
 
 NEEDS_PROPENSITIES = ("ips", "snips", "dr")
-
-
 SELDOM = 0.01
 """What a policy chooses in a smaller share of rows has no say in which weights were possible."""
+DEFAULT_SEEDS = 5
+"""Number of runs where none is asked for: with fewer, Student's quantile makes intervals far longer."""
+
+Run = TypeVar("Run")
 
 
 class Weighing:
@@ -184,7 +196,7 @@ def judge(
     replay: the policy learns as it goes and is paid where it agrees with the log. The others: it learns from the first
     ``train`` of the rows and stays as it is then; the remaining rows say what it earns. Values are from 0 to 1.
 
-    ``seeds``: number of runs that the value is the mean of (:func:`adaprivate.evaluation.runs.over_runs`); None: five, or
+    ``seeds``: number of runs that the value is the mean of (:func:`adaprivate.logs.judge.over_runs`); None: five, or
     one for a released estimate. A policy that is deterministic, or does not learn from rewards, has one run.
 
     With ``release_epsilon`` the estimate itself is made public, with exact noise; without it, it is for those who may see
@@ -280,3 +292,55 @@ def logged_value(log: Log, confidence: float = 0.95) -> Estimate:
     rows = Units(len(log), log.people)
     samples: Samples = lambda: (Sample(part.rewards, people=part.users) for part in log.parts())  # noqa: E731
     return estimate_in_parts("replay", samples, samples, rows, confidence=confidence)
+
+
+def run_seeds(seed: int, count: int) -> list[int]:
+    """Return a seed for each run. The first is ``seed`` itself."""
+    check.whole("seed", seed, at_least=0)
+    check.whole("seeds", count, at_least=1)
+    return [seed, *np.random.SeedSequence([seed, Purpose.RUN]).generate_state(count - 1, np.uint64).tolist()]
+
+
+def played(play: Callable[[int], Run], estimate: Callable[[Run], Estimate], seeds: Sequence[int]) -> list[Run]:
+    """Play one run for each seed. A policy whose second run repeats the first is deterministic: the first is enough."""
+    runs: list[Run] = []
+    for seed in seeds:
+        runs.append(play(seed))
+        if len(runs) == 2 and estimate(runs[0]) == estimate(runs[1]):
+            return runs[:1]
+    return runs
+
+
+def over_runs(found: Sequence[Estimate]) -> Estimate:
+    """Return the mean over runs, with an interval for the policy's expected reward over runs and logs."""
+    if len(found) == 1:
+        return found[0]
+    values = np.array([one.value for one in found])
+    between = summary(values, found[0].confidence)
+    value, luck = between.mean, between.high - between.mean
+    below = math.sqrt(_mean([(one.value - one.low) ** 2 for one in found]) + luck**2)
+    above = math.sqrt(_mean([(one.high - one.value) ** 2 for one in found]) + luck**2)
+    methods = {one.method for one in found}
+    weights = [one.mean_weight for one in found if one.mean_weight is not None]
+    rewarded = [one.rewarded for one in found if one.rewarded is not None]
+    return dataclasses.replace(
+        found[0],
+        value=value,
+        sem=math.sqrt(_mean([one.sem**2 for one in found]) + between.sem**2),
+        # a mean reward is within 0 and 1, so an interval of runs that end there may end there too
+        low=max(value - below, min(0.0, *(one.low for one in found))),
+        high=min(value + above, max(1.0, *(one.high for one in found))),
+        effective_sample_size=_mean([one.effective_sample_size for one in found]),
+        rows=round(_mean([one.rows for one in found])),
+        rewarded=_mean(rewarded) if rewarded else None,
+        few=any(one.few for one in found),
+        mean_weight=_mean(weights) if weights else None,
+        odd_weights=any(one.odd_weights for one in found),
+        method=methods.pop() if len(methods) == 1 else "few-rewards",
+        seeds=len(found),
+        run_sd=between.sem * math.sqrt(len(found)),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)

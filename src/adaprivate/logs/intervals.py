@@ -1,17 +1,22 @@
-"""Sums over the rows of a log from which estimates and their intervals follow, in memory that does not grow with the log.
+"""Intervals: of means over seeds, of paired differences, and of weighted sums over the rows of a log.
 
-What is taken for independent is a *unit*: a person where rows say whose they are, else a row. Of more than 65,536 of them
-several share a sum: consecutive rows, or people by a hash of their number. Sums of independent things are independent, so
-the spread is still estimated without bias, and no less exactly than one part in 360.
+Intervals and tests over seeds are Student's: exact for normal values, good for means of a dozen runs or more.
+
+Sums over the rows of a log are kept in memory that does not grow with the log. What is taken for independent is a *unit*: a
+user where rows name theirs, else a row. Of more than 65,536 of them several share a sum: consecutive rows, or users by a
+hash of their number. Sums of independent things are independent, so the spread is still estimated without bias, and no
+less exactly than one part in 360.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaincinv, ndtri, stdtrit
+from scipy.special import gammaincinv, ndtri, stdtr, stdtrit
 
+from adaprivate import check
 from adaprivate.check import Floats, Integers
 
 MOST_UNITS = 1 << 16
@@ -194,3 +199,78 @@ class Tally:
         sizes = [min(size, resamples - start) for start in range(0, resamples, size)]
         counts = (rng.poisson(1.0, size=(k, len(top))).astype(np.float64) for k in sizes)
         return np.concatenate([(c @ top) / np.maximum(c @ bottom, 1e-300) for c in counts])
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A mean, its standard error, and the interval that covers the true mean with probability ``confidence``."""
+
+    mean: float
+    sem: float
+    low: float
+    high: float
+    confidence: float
+    n: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:.6g} +- {self.sem:.2g} ({100 * self.confidence:g} % within {self.low:.6g} .. {self.high:.6g})"
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Ours minus theirs on the same seeds.
+
+    ``p_value`` is two-sided; ``effect_size`` is Cohen's d_z, the mean difference in standard deviations of the differences.
+    When every difference is the same there is no spread to judge by: t and d_z are infinite with p 0, or all of it is
+    nothing (t 0, p 1) when that difference is zero.
+    """
+
+    difference: float
+    sem: float
+    t: float
+    p_value: float
+    effect_size: float
+    low: float
+    high: float
+    confidence: float
+    n: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.difference:+.6g} ({100 * self.confidence:g} % within {self.low:+.6g} .. {self.high:+.6g}), "
+            f"p = {self.p_value:.2g}, d_z = {self.effect_size:.2g}, n = {self.n}"
+        )
+
+
+def summary(values: object, confidence: float = 0.95) -> Summary:
+    """The mean of at least two independent values, with Student's interval."""
+    array = _sample("values", values)
+    confidence = check.probability("confidence", confidence)
+    n, mean, sem = len(array), float(array.mean()), _sem(array)
+    reach = sem * float(stdtrit(n - 1, (1 + confidence) / 2))
+    return Summary(mean, sem, mean - reach, mean + reach, confidence, n)
+
+
+def paired(ours: object, theirs: object, confidence: float = 0.95) -> Paired:
+    """Student's paired test of ours against theirs: value i of each must come from the same seed."""
+    first, second = _sample("ours", ours), _sample("theirs", theirs)
+    check.expect(len(first) == len(second), "len(ours)", len(first), f"== len(theirs)={len(second)}")
+    found = summary(first - second, confidence)
+    n = found.n
+    without_spread = math.copysign(math.inf, found.mean) if found.mean else 0.0
+    t = found.mean / found.sem if found.sem > 0 else without_spread
+    p_value = 2 * float(stdtr(n - 1, -abs(t)))
+    effect_size = t / math.sqrt(n)
+    return Paired(found.mean, found.sem, t, p_value, effect_size, found.low, found.high, found.confidence, n)
+
+
+def _sample(name: str, values: object) -> Floats:
+    array = check.floats(name, values, (None,))
+    check.expect(len(array) >= 2, f"len({name})", len(array), ">= 2")
+    return array
+
+
+def _sem(array: Floats) -> float:
+    if np.ptp(array) == 0:
+        return 0.0  # equal values have no spread, whatever rounding says of their mean
+    return float(array.std(ddof=1)) / math.sqrt(len(array))

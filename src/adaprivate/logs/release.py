@@ -16,7 +16,7 @@ from scipy.special import ndtri
 
 from adaprivate import check, privacy
 from adaprivate.check import Floats, Integers
-from adaprivate.evaluation.estimators import Estimate, Sample, effective_sample_size
+from adaprivate.logs.estimators import Estimate, Sample, effective_sample_size
 from adaprivate.mechanisms import EventSum, Gaussian, Noise, UserSum
 from adaprivate.mechanisms.noise import EVENT_BITS
 from adaprivate.privacy import Guarantee

@@ -6,27 +6,23 @@ that nobody else can read and that goes away with the source: it may hold reward
 
 from __future__ import annotations
 
-import csv
 import shutil
 import tempfile
 import weakref
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import polars as pl
 
 from adaprivate.check import InputError
-from adaprivate.data.reading import PRIVATE, File, fault, head, look_like_names, read_parquet
+from adaprivate.data.files import LINES, File, expect_once, expect_unique, find_ragged, table_of
 
 BLOCK = 65_536
 """So many rows are read at once."""
 LARGE = 256 << 20
 """Text of more bytes than this is not read at once."""
-LINES = (".jsonl", ".ndjson")
-_RENAMED = "_duplicated_"
 TABLES = (".csv", ".parquet", *LINES)
 """Endings of files that hold a table."""
 
@@ -49,7 +45,7 @@ class Source:
     of: str = "row"
     """Whether a place is told as a row, or as a line of a file whose first line names the columns."""
     usual: Mapping[str, Any] = field(default_factory=dict)
-    """What the kind of file says of its columns: arguments of :func:`adaprivate.data.logs.columns_of`."""
+    """What the kind of file says of its columns: arguments of :func:`adaprivate.logs.columns.columns_of`."""
     kept: Scratch | None = None
     """The folder of files that were written for it."""
 
@@ -106,7 +102,7 @@ def source_of(given: Any, name: str = "log") -> Source:
     if isinstance(given, Source):
         return given
     if isinstance(given, Mapping):
-        from adaprivate.data.feedback import feedback_source, is_feedback
+        from adaprivate.logs.formats import feedback_source, is_feedback
 
         if is_feedback(given):
             return feedback_source(given)
@@ -118,7 +114,7 @@ def source_of(given: Any, name: str = "log") -> Source:
     if file.suffix == ".parquet":
         return _of_parquet(file)
     if file.suffix in (".dsjson", ".json"):
-        from adaprivate.data.dsjson import dsjson_source
+        from adaprivate.logs.formats import dsjson_source
 
         return dsjson_source(file)
     if file.path.stat().st_size <= LARGE:
@@ -189,53 +185,9 @@ def _of_large_text(file: File) -> Source:
         query.sink_parquet(path, row_group_size=BLOCK)
     except pl.exceptions.PolarsError:
         if not lines:
-            _find_ragged(file)
+            find_ragged(file)
         raise InputError(f"Expected {file} to hold one JSON object a line.") from None
     found = _of_parquet(File(path))
     if not lines:
-        _expect_once(file, found.columns)
+        expect_once(file, found.columns)
     return Source(file, found.schema, found.parts, "row" if lines else "line", kept=folder)
-
-
-def table_of(file: File) -> pl.DataFrame:
-    """The table of a CSV, parquet or JSON lines file, types found by looking at all of it."""
-    if file.suffix == ".parquet":
-        return read_parquet(file)
-    if file.suffix in LINES:
-        try:
-            return pl.read_ndjson(file.content(), infer_schema_length=None)
-        except pl.exceptions.PolarsError:
-            raise InputError(f"Expected {file} to hold one JSON object a line.") from None
-    try:
-        found = pl.read_csv(file.content(), infer_schema_length=None, raise_if_empty=True)
-    except pl.exceptions.PolarsError:
-        _find_ragged(file)
-    _expect_once(file, found.columns)
-    return found
-
-
-def _expect_once(file: File, columns: Sequence[str]) -> None:
-    """Raise where a first line has a name twice, which polars renames."""
-    if any(_RENAMED in name for name in columns):
-        expect_unique(file, next(csv.reader(head(file, 1))))
-
-
-def expect_unique(file: File, names: Sequence[str]) -> None:
-    """Raise where two columns have one name."""
-    twice = next((name for name, count in Counter(names).items() if count > 1), None)
-    if twice is not None:
-        shown = repr(twice) if look_like_names([*dict.fromkeys(names)]) else "..."
-        raise InputError(f"Expected {file} to have each name of a column once: {shown} is there twice.")
-
-
-def _find_ragged(file: File) -> NoReturn:
-    with file.open() as stream:
-        names: list[str] = []
-        for number, raw in enumerate(stream, 1):
-            values = raw.decode("utf-8", "replace").rstrip("\r\n").split(",")
-            names = names or values
-            if len(values) > len(names):
-                fault(file, number, str(len(names) + 1), PRIVATE, f"not to follow {len(names)} values")
-        if not names:
-            fault(file, 1, None, "", "to be there: the file is empty")
-    raise InputError(f"Expected {file} to be a table of values between commas.")

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from adaprivate.check import InputError
-from adaprivate.data.drafting import draft, why_hashed
-from adaprivate.data.inspecting import FALSE_ALARM, Inspection, inspect
+from adaprivate.data.files import LINES, File, arrays, table_of
 from adaprivate.data.label_tables import LABELS, labelled
-from adaprivate.data.logs import Columns, columns_of, expect_kinds, is_log, listed
 from adaprivate.data.rating_sets import find, is_ratings, ratings
-from adaprivate.data.reading import File, arrays
-from adaprivate.data.sources import LINES, TABLES, Source, source_of, table_of
+from adaprivate.logs.columns import Columns, columns_of, expect_kinds, is_log, listed
+from adaprivate.logs.draft import draft, why_hashed
+from adaprivate.logs.inspection import FALSE_ALARM, Inspection, inspect
+from adaprivate.logs.tables import TABLES, Source, source_of
 
 Facts = dict[str, Any]
 
@@ -97,7 +97,7 @@ def check_log(
     reward_range: tuple[float, float] = (0.0, 1.0),
     **columns: Any,
 ) -> Facts:
-    """Facts about a log, and all its faults; ``columns`` are named as in :func:`adaprivate.data.logs.columns_of`."""
+    """Facts about a log, and all its faults; ``columns`` are named as in :func:`adaprivate.logs.columns.columns_of`."""
     source = source_of(log)
     named = columns_of(source, **columns)
     expect_kinds(source, named)

@@ -24,26 +24,25 @@ import polars as pl
 
 from adaprivate import check
 from adaprivate.check import Array, Floats, InputError, Integers
-from adaprivate.data.drafting import LogFeatures, described, draft, numeric_columns, why_hashed
-from adaprivate.data.inspecting import (
-    UNEVEN,
-    Finding,
-    Inspection,
+from adaprivate.data.files import File, fault
+from adaprivate.features import Clipping, Featuriser
+from adaprivate.logs.columns import (
+    Columns,
     by_number,
     cells_of,
+    columns_of,
     counts_of,
-    inspect,
+    expect_columns,
     names_of,
     numbers,
+    opened,
     time_key,
-    uniform_chance,
     user_hashes,
 )
-from adaprivate.data.logs import Columns, columns_of, expect_columns, opened
-from adaprivate.data.reading import File, fault
-from adaprivate.data.sources import Source, source_of
-from adaprivate.evaluation.log import Log, Products, steady_propensities
-from adaprivate.features import Clipping, Featuriser
+from adaprivate.logs.draft import LogFeatures, described, draft, numeric_columns, why_hashed
+from adaprivate.logs.inspection import UNEVEN, Finding, Inspection, inspect, uniform_chance
+from adaprivate.logs.log import Log, Products, steady_propensities
+from adaprivate.logs.tables import Source, source_of
 
 CONTRADICTED = "The log's propensities CONTRADICT how often its actions were chosen"
 
@@ -244,7 +243,7 @@ def read_log(
     reward_range: tuple[float, float] = (0.0, 1.0),
     **columns: Any,
 ) -> _TableLog:
-    """Read a log from a file or table. Its ``columns`` are named as in :func:`adaprivate.data.logs.columns_of`."""
+    """Read a log from a file or table. Its ``columns`` are named as in :func:`adaprivate.logs.columns.columns_of`."""
     low, high = (check.real("reward_range", bound) for bound in reward_range)
     check.expect(low < high, "reward_range", reward_range, "to be two numbers, the smaller one first")
     found = source_of(source)

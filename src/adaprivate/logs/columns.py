@@ -15,9 +15,10 @@ from typing import Any, NoReturn
 import numpy as np
 import polars as pl
 
-from adaprivate.check import InputError, did_you_mean
-from adaprivate.data.reading import File, fault, look_like_names
-from adaprivate.data.sources import Source, table_from, table_of
+from adaprivate.check import Array, Floats, InputError, Integers, did_you_mean
+from adaprivate.data.files import File, fault, look_like_names, table_of
+from adaprivate.logs.tables import Source, table_from
+from adaprivate.people.identity import user_text
 
 OPEN_BANDIT = {"item_id", "position", "click", "propensity_score"}
 ACTIONS, REWARDS, PROPENSITIES = ("action", "item_id"), ("reward", "click"), ("propensity", "propensity_score")
@@ -223,3 +224,80 @@ def candidate_columns(source: Source, beginning: str) -> tuple[tuple[str, ...], 
     if missing:
         no_column(source.file, "{}_{}_{}".format(beginning, *missing[0]), source.columns)
     return tuple(tuple(places[k, j] for j in range(d)) for k in range(count))
+
+
+def hashes(values: pl.Series) -> Array:
+    """A number of 64 bits for each value, the same in every block."""
+    return values.cast(pl.String).hash(seed=1).to_numpy()
+
+
+def user_hashes(values: pl.Series) -> Array:
+    """A number of 64 bits for each user. All spellings of one identifier have the same number, as policies read them."""
+    texts = values.cast(pl.String)
+    if values.dtype.is_numeric():
+        return hashes(texts)
+    known = texts.drop_nulls().unique()
+    return hashes(texts.replace(known, pl.Series([user_text(text) for text in known], dtype=pl.String)))
+
+
+def numbers(values: pl.Series) -> pl.Series:
+    """Values as numbers; null where they are none."""
+    return values.cast(pl.Float64, strict=False)
+
+
+def moments(values: pl.Series) -> pl.Series:
+    """Times as numbers or texts that sort as they came; null where a value is no time."""
+    if values.dtype.is_temporal():
+        return values.cast(pl.Datetime("us") if values.dtype != pl.Duration else values.dtype).to_physical()
+    if values.dtype.is_numeric():
+        return numbers(values)
+    texts = values.cast(pl.String)
+    if texts.null_count() < len(texts) and numbers(texts).null_count() == texts.null_count():
+        return numbers(texts)
+    return texts.set(~texts.str.contains(r"^\d{4}-\d\d-\d\d([T ]\d\d:.*)?$").fill_null(False), None)
+
+
+def time_key(source: Source, column: str) -> pl.Expr:
+    """What rows are sorted by."""
+    kind = source.schema[column]
+    if kind != pl.String:
+        return pl.col(column)
+    first = next(block[column] for _, block in source.blocks([column]))
+    return pl.col(column).cast(pl.Float64, strict=False) if moments(first).dtype == pl.Float64 else pl.col(column)
+
+
+def names_of(values: pl.Series) -> pl.Series:
+    """Lists of candidates' names: lists as they are, texts divided at | signs."""
+    if values.dtype == pl.String:
+        return values.str.split("|")
+    return values.list.eval(pl.element().cast(pl.String))
+
+
+def by_number(source: Source, columns: Columns) -> bool:
+    """Whether an action is the number of a candidate of its row, not a name."""
+    if columns.candidates or columns.item_columns:
+        return True
+    if columns.offered is None or columns.action not in source.schema:
+        return False
+    kind = source.schema[columns.offered]
+    texts = kind == pl.String or kind == pl.List(pl.String)
+    return bool(texts and source.schema[columns.action].is_integer())
+
+
+def cells_of(block: pl.DataFrame, columns: Columns) -> tuple[Floats, Integers]:
+    """The features (n, K, d) of candidates that stand in columns, and how many are there of each row."""
+    wide = columns.candidates
+    cells = [numbers(block[name]).to_numpy() for own in wide for name in own]
+    array = np.stack(cells, axis=1).reshape(len(block), len(wide), -1)
+    return array, (~np.isnan(array).all(axis=2)).sum(axis=1)
+
+
+def counts_of(block: pl.DataFrame, columns: Columns) -> Integers | None:
+    """How many candidates each row has, where the columns say so."""
+    if columns.candidates:
+        return cells_of(block, columns)[1]
+    if columns.offered is not None:
+        return names_of(block[columns.offered]).list.len().fill_null(0).to_numpy().astype(np.int64)
+    if columns.item_columns:
+        return block[columns.item_columns[0]].list.len().fill_null(0).to_numpy().astype(np.int64)
+    return None

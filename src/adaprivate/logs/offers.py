@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 
 from adaprivate.check import Floats, InputError, Integers
-from adaprivate.data.drafting import LogFeatures, draft
-from adaprivate.data.logs import (
+from adaprivate.data.files import File, context_of, fault
+from adaprivate.logs.columns import (
     ACTIONS,
     REWARDS,
     USERS,
@@ -25,8 +25,8 @@ from adaprivate.data.logs import (
     no_rows,
     usual_name,
 )
-from adaprivate.data.reading import File, context_of, fault
-from adaprivate.data.sources import LARGE, in_memory, table_from
+from adaprivate.logs.draft import LogFeatures, draft
+from adaprivate.logs.tables import LARGE, in_memory, table_from
 
 LOOKED_AT = 1_000
 """The features of so many rows say what is offered."""

@@ -5,6 +5,7 @@ The fast reader says little about what it refuses, so a file it refuses is read 
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import io
 import math
@@ -12,6 +13,7 @@ import os
 import re
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +24,8 @@ import polars as pl
 
 from adaprivate.check import Array, Floats, InputError
 
+LINES = (".jsonl", ".ndjson")
+_RENAMED = "_duplicated_"
 MOST_TEXTS = 100
 """A column of texts with more different values is not taken for a context."""
 TEXT = (pl.String, pl.Categorical, pl.Enum)
@@ -277,3 +281,48 @@ def cached(file: File, what: str, read: Callable[[], pl.DataFrame]) -> pl.DataFr
         table.write_parquet(unfinished, compression="zstd")
         unfinished.replace(kept)
     return table
+
+
+def table_of(file: File) -> pl.DataFrame:
+    """The table of a CSV, parquet or JSON lines file, types found by looking at all of it."""
+    if file.suffix == ".parquet":
+        return read_parquet(file)
+    if file.suffix in LINES:
+        try:
+            return pl.read_ndjson(file.content(), infer_schema_length=None)
+        except pl.exceptions.PolarsError:
+            raise InputError(f"Expected {file} to hold one JSON object a line.") from None
+    try:
+        found = pl.read_csv(file.content(), infer_schema_length=None, raise_if_empty=True)
+    except pl.exceptions.PolarsError:
+        find_ragged(file)
+    expect_once(file, found.columns)
+    return found
+
+
+def expect_once(file: File, columns: Sequence[str]) -> None:
+    """Raise where a first line has a name twice, which polars renames."""
+    if any(_RENAMED in name for name in columns):
+        expect_unique(file, next(csv.reader(head(file, 1))))
+
+
+def expect_unique(file: File, names: Sequence[str]) -> None:
+    """Raise where two columns have one name."""
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        shown = repr(twice) if look_like_names([*dict.fromkeys(names)]) else "..."
+        raise InputError(f"Expected {file} to have each name of a column once: {shown} is there twice.")
+
+
+def find_ragged(file: File) -> NoReturn:
+    """Raise with the first line that has more values than the line of names."""
+    with file.open() as stream:
+        names: list[str] = []
+        for number, raw in enumerate(stream, 1):
+            values = raw.decode("utf-8", "replace").rstrip("\r\n").split(",")
+            names = names or values
+            if len(values) > len(names):
+                fault(file, number, str(len(names) + 1), PRIVATE, f"not to follow {len(names)} values")
+        if not names:
+            fault(file, 1, None, "", "to be there: the file is empty")
+    raise InputError(f"Expected {file} to be a table of values between commas.")

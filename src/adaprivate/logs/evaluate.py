@@ -11,13 +11,13 @@ import polars as pl
 
 from adaprivate import check, privacy
 from adaprivate import policies as policy_registry
-from adaprivate.data.inspecting import FALSE_ALARM
-from adaprivate.evaluation.estimators import Estimate
-from adaprivate.evaluation.judging import judge, logged_value
-from adaprivate.evaluation.log import Log
-from adaprivate.evaluation.log_table import read_log
-from adaprivate.evaluation.showing import as_text
 from adaprivate.features import Featuriser
+from adaprivate.logs.estimators import Estimate
+from adaprivate.logs.format import as_text
+from adaprivate.logs.inspection import FALSE_ALARM
+from adaprivate.logs.judge import judge, logged_value
+from adaprivate.logs.log import Log
+from adaprivate.logs.log_table import read_log
 
 _FIELDS = ("effective_sample_size", "rows", "rewarded", "few", "method", "mean_weight", "odd_weights", "seeds")
 _OWN = {"dimension", "rounds", "epsilon", "delta"}

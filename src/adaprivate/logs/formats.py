@@ -1,12 +1,17 @@
-"""Logs of Vowpal Wabbit in its dsjson format: one JSON object a line, a decision and its reward.
+"""Logs of other software: Vowpal Wabbit's dsjson, and the feedback of Open Bandit Pipeline.
+
+dsjson has one JSON object a line, a decision and its reward:
 
     _label_cost, _label_probability, _labelIndex     minus the reward, the propensity, the place of what was chosen
     a, p                                             actions by rank (the first was chosen; counted from 1), probabilities
     c                                                the context; ``_multi`` in it lists the candidates, each an object
 
-An object in ``c`` is a namespace; what is in it becomes a column ``namespace.name``, of the context or of each candidate. A
-text is a value, a number a number, a truth value a text; lists are named by place. Lines without a decision (outcomes that
+An object in ``c`` is a namespace. Its values become columns ``namespace.name``, of the context or of each candidate. A text
+is a value, a number a number, a truth value a text; lists are named by place. Lines without a decision (outcomes that
 were not joined, and such that say ``_skipLearn``) are left out. Read in pieces, which are kept as parquet files.
+
+Feedback is what ``obtain_batch_bandit_feedback()`` of Open Bandit Pipeline's datasets gives, a dict of arrays: ``context``
+(n, c), ``action`` (n), ``reward`` (n), ``pscore`` (n), ``position`` (n) or None, ``action_context`` (K, a).
 """
 
 from __future__ import annotations
@@ -16,11 +21,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from adaprivate.check import InputError
-from adaprivate.data.reading import PRIVATE, File, fault
-from adaprivate.data.sources import Scratch, Source
+from adaprivate import check
+from adaprivate.check import Array, Floats, InputError
+from adaprivate.data.files import PRIVATE, File, fault
+from adaprivate.logs.tables import Scratch, Source, in_memory
 
 PIECE = 20_000
 """So many lines are read at once."""
@@ -153,3 +160,73 @@ def _table(rows: list[dict[str, Any]]) -> pl.DataFrame:
         kind = pl.List(pl.String) if name.startswith(CANDIDATE) else kinds.get(name, pl.String)
         columns[name] = pl.Series(name, [row.get(name) for row in rows], dtype=kind, strict=False)
     return pl.DataFrame(columns)
+
+
+CONTEXT, ITEM = "context_", "item_feature_"
+
+
+KEYS = {"n_rounds", "n_actions", "context", "action_context", "pscore"}
+"""Those by which it is told from a dict of columns."""
+
+
+def is_feedback(given: Mapping[str, Any]) -> bool:
+    """Whether a dict is feedback, by its keys; other dicts are columns of a table."""
+    return bool(KEYS & set(given)) or set(given) <= {"action", "reward", "position"}
+
+
+def feedback_source(feedback: Mapping[str, Any]) -> Source:
+    """The log in such a dict, with its contexts and its items' features."""
+    for name in ("action", "reward"):
+        check.expect(name in feedback, "keys of the feedback", sorted(map(str, feedback)), f"to hold {name}")
+    actions = _array("action", feedback["action"])
+    check.expect(actions.ndim == 1, "feedback.action.shape", actions.shape, "== (n,)")
+    n = len(actions)
+    table: dict[str, Any] = {"action": actions, "reward": _column("reward", feedback["reward"], n)}
+    usual: dict[str, Any] = {}
+    if feedback.get("pscore") is not None:
+        table["propensity"] = _column("pscore", feedback["pscore"], n)
+    if feedback.get("position") is not None:
+        table["position"] = _array("position", feedback["position"])
+        check.expect(table["position"].shape == (n,), "feedback.position.shape", table["position"].shape, f"== ({n},)")
+        usual["position"] = "position"
+    if feedback.get("context") is not None:
+        context = _matrix("context", feedback["context"], n)
+        table |= {f"{CONTEXT}{place}": context[:, place] for place in range(context.shape[1])}
+        usual["context"] = tuple(f"{CONTEXT}{place}" for place in range(context.shape[1]))
+    if feedback.get("action_context") is not None:
+        items = _matrix("action_context", feedback["action_context"], None)
+        columns = {f"{ITEM}{place}": items[:, place] for place in range(items.shape[1])}
+        usual["items"] = pl.DataFrame({"item": np.arange(len(items)), **columns})
+    elif feedback.get("n_actions") is not None:
+        usual["items"] = pl.DataFrame(
+            {"item": np.arange(check.whole("feedback.n_actions", feedback["n_actions"], at_least=1))}
+        )
+    return in_memory(File(Path("feedback")), pl.DataFrame(table), "row", usual)
+
+
+def _array(name: str, value: object, kind: type | None = None) -> Array:
+    """An array of numbers or texts. What is wrong with a value is not said: it may be a reward."""
+    try:
+        found = np.asarray(value, dtype=kind)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"Expected feedback.{name} to be an array of numbers.") from None
+    if found.dtype == object:
+        raise InputError(f"Expected feedback.{name} to be an array of numbers or of texts.")
+    return found
+
+
+def _column(name: str, value: object, rows: int) -> Floats:
+    found = _array(name, value, np.float64)
+    check.expect(found.shape == (rows,), f"feedback.{name}.shape", found.shape, f"== ({rows},)")
+    return found
+
+
+def _matrix(name: str, value: object, rows: int | None) -> Floats:
+    found = _array(name, value, np.float64)
+    fine = found.ndim == 2 and rows in (None, len(found))
+    check.expect(fine, f"feedback.{name}.shape", found.shape, f"== ({'n' if rows is None else rows}, d)")
+    wrong = np.argwhere(~np.isfinite(found))
+    if len(wrong):
+        row, place = wrong[0].tolist()
+        raise InputError(f"Expected feedback.{name}[{row}, {place}]={found[row, place].item()!r} to be finite.")
+    return found

@@ -15,7 +15,7 @@ import numpy as np
 from adaprivate import check
 from adaprivate.check import Array, Floats, Integers
 from adaprivate.compiled import streams
-from adaprivate.evaluation.log import Log
+from adaprivate.logs.log import Log
 from adaprivate.purposes import Purpose
 from adaprivate.runtime.asking import needs_user
 from adaprivate.runtime.policy import Policy

@@ -14,7 +14,7 @@ whose they are, a person's are not taken for independent: their influence values
 again.
 
 Where few rewards carry an estimate neither can be believed: it is marked, and has the interval that Fay and Feuer gave for
-weighted sums of rare events (:class:`adaprivate.evaluation.tallies.Carried`), which is never empty. So it is where one more
+weighted sums of rare events (:class:`adaprivate.logs.intervals.Carried`), which is never empty. So it is where one more
 reward, of the largest weight, would change much: a rare action that was never rewarded looks as if it were surely worth
 nothing. That weight is the largest seen, or one that is known to be possible. Of a choice that was never logged, and whose
 share is lacking in the sum of weights, the interval holds all that this share may have earned.
@@ -31,7 +31,7 @@ import numpy as np
 
 from adaprivate import check
 from adaprivate.check import Floats, Integers
-from adaprivate.evaluation.tallies import CHANCE, FEW_REWARDED, UNLOGGED, Tally, Units
+from adaprivate.logs.intervals import CHANCE, FEW_REWARDED, UNLOGGED, Tally, Units
 
 ESTIMATORS = ("replay", "ips", "snips", "dm", "dr")
 INTERVALS = ("asymptotic", "bootstrap", "wilson", "few-rewards")
@@ -65,7 +65,7 @@ class Estimate:
     method: str = "asymptotic"
     """How the interval was made: asymptotic, bootstrap, wilson, few-rewards, or noise (of a published estimate)."""
     seeds: int = 1
-    """Number of runs of the policy that the value is the mean of (:mod:`adaprivate.evaluation.runs`)."""
+    """Number of runs of the policy that the value is the mean of (:mod:`adaprivate.logs.judge`)."""
     run_sd: float | None = None
     """Standard deviation of the value between these runs; None for one run."""
 
