@@ -65,7 +65,7 @@ def test_dsjson_by_hand(tmp_path):
         decision(2, 0, -0.5, 0.5, {"User": {"age": 50}}, [{"i": {"kind": "b"}}], _skipLearn=True),
     ]
     source = source_of(written(tmp_path / "log.dsjson", lines))
-    table = source.whole()
+    table = source.lazy().collect()
     assert table["_action"].to_list() == [1, 0]
     assert table["_reward"].to_list() == [1.0, 0.0]
     assert table["_propensity"].to_list() == [0.75, 0.5]
@@ -80,7 +80,8 @@ def test_a_label_may_stand_in_a_and_p_alone(tmp_path):
     line = decision(0, 2, -1.0, 0.6, {"x": 1}, [{"k": 1}, {"k": 2}, {"k": 3}])
     for name in ("_labelIndex", "_label_Action", "_label_probability"):
         del line[name]
-    table = source_of(written(tmp_path / "log.dsjson", [line])).whole()
+    source = source_of(written(tmp_path / "log.dsjson", [line]))
+    table = source.lazy().collect()
     assert (table["_action"][0], table["_propensity"][0]) == (2, 0.6)
 
 

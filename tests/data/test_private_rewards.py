@@ -191,7 +191,8 @@ def test_dsjson_needs_neither_time_nor_id(tmp_path):
 def test_only_the_label_of_vw_says_what_was_chosen(tmp_path):
     path = tmp_path / "log.dsjson"
     path.write_text(line(_labelIndex=None, _label_Action=2) + "\n" + line(_labelIndex=None, _label_Action=1) + "\n")
-    assert source_of(path).whole()["_action"].to_list() == [1, 0]
+    source = source_of(path)
+    assert source.lazy().collect()["_action"].to_list() == [1, 0]
 
 
 FEEDBACK = {

@@ -43,23 +43,26 @@ _OWN = ("_action", "_reward", "_propensity", "_time", "_id")
 def dsjson_source(file: File) -> Source:
     """The log in a dsjson file."""
     folder = Scratch()
-    parts: list[tuple[pl.DataFrame | Path, int]] = []
+    parts: list[Path] = []
     schema: dict[str, Any] = {}
-    for rows in _pieces(file):
-        table = _table(rows)
+    rows = 0
+    for piece in _pieces(file):
+        table = _table(piece)
         schema |= dict(table.schema)
         if len(schema) > MOST_NAMES:
             raise InputError(f"Expected {file} to have at most {MOST_NAMES} different features.")
-        path = folder.path / f"{len(parts):08d}.parquet"
-        table.write_parquet(path)
-        parts.append((path, len(table)))
+        parts.append(folder.write(table.lazy(), f"{len(parts):08d}.parquet"))
+        rows += len(table)
     if not parts:
         raise InputError(f"Expected {file} to hold decisions: lines with c, and with _label_cost or a and p.")
     own = tuple(name for name in schema if name.startswith(CANDIDATE))
     context = tuple(name for name in schema if name not in (*_OWN, *own))
     usual: dict[str, Any] = {name[1:]: name for name in _OWN if name in schema}
     usual |= {"context": context, "item_columns": (PLACE, *(name for name in own if name != PLACE))}
-    return Source(file, schema, tuple(parts), "row", usual, folder)
+    whole = folder.write(pl.concat([pl.scan_parquet(part) for part in parts], how="diagonal"), "log.parquet")
+    for part in parts:
+        part.unlink()
+    return Source(file, pl.scan_parquet(whole), schema, rows, usual=usual, kept=folder)
 
 
 def _pieces(file: File) -> Iterator[list[dict[str, Any]]]:

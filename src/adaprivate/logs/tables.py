@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,23 +34,30 @@ class Scratch:
         self.path = Path(tempfile.mkdtemp(prefix="adaprivate-log-"))
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
+    def write(self, query: pl.LazyFrame, name: str) -> Path:
+        """Write a table into the folder; return the path of its parquet file."""
+        path = self.path / name
+        query.sink_parquet(path, row_group_size=BLOCK)
+        return path
+
 
 @dataclass(frozen=True)
 class Source:
-    """A table in parts, each in memory or in a parquet file. A column that a part lacks is null there."""
+    """A table of rows in order: in memory, or a query of a file."""
 
     file: File
+    table: pl.DataFrame | pl.LazyFrame
     schema: Mapping[str, Any]
-    parts: tuple[tuple[pl.DataFrame | Path, int], ...]
+    rows: int
     of: str = "row"
-    """Whether a place is told as a row, or as a line of a file whose first line names the columns."""
+    """The word for a place in errors: a row, or a line of a file whose first line names the columns."""
     usual: Mapping[str, Any] = field(default_factory=dict)
-    """What the kind of file says of its columns: arguments of :func:`adaprivate.logs.columns.columns_of`."""
+    """The roles that the kind of file gives its columns: arguments of :func:`adaprivate.logs.columns.columns_of`."""
     kept: Scratch | None = None
     """The folder of files that were written for it."""
 
     def __len__(self) -> int:
-        return sum(rows for _, rows in self.parts)
+        return self.rows
 
     @property
     def columns(self) -> list[str]:
@@ -58,43 +65,27 @@ class Source:
         return list(self.schema)
 
     def place(self, row: int) -> int:
-        """How the place of a row, counted from 0, is told."""
+        """The number by which errors name a row, counted from 0."""
         return row + (2 if self.of == "line" else 1)
-
-    def blocks(self, columns: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[tuple[int, pl.DataFrame]]:
-        """These columns of the rows from ``start`` to ``stop``, block by block, each with the number of its first row."""
-        wanted = list(dict.fromkeys(columns)) or self.columns[:1]
-        first = 0
-        for table, rows in self.parts:
-            low, high = max(start - first, 0), min(rows if stop is None else stop - first, rows)
-            for begin in range(low, high, BLOCK):
-                yield first + begin, self._read(table, wanted, begin, min(begin + BLOCK, high) - begin)
-            first += rows
-
-    def _read(self, table: pl.DataFrame | Path, wanted: list[str], begin: int, count: int) -> pl.DataFrame:
-        query = (table.lazy() if isinstance(table, pl.DataFrame) else pl.scan_parquet(table)).slice(begin, count)
-        known = table.columns if isinstance(table, pl.DataFrame) else query.collect_schema().names()
-        absent = [pl.lit(None, self.schema[name]).alias(name) for name in wanted if name not in known]
-        return query.select([*(pl.col(name) for name in wanted if name in known), *absent]).select(wanted).collect()
-
-    def whole(self) -> pl.DataFrame:
-        """The table, all of it, in memory."""
-        return pl.concat([block for _, block in self.blocks(self.columns)])
 
     def lazy(self) -> pl.LazyFrame:
         """The table as a query."""
-        parts = [pl.scan_parquet(table) if isinstance(table, Path) else table.lazy() for table, _ in self.parts]
-        return parts[0] if len(parts) == 1 else pl.concat(parts, how="diagonal_relaxed")
+        return self.table.lazy()
+
+    def blocks(self, columns: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[tuple[int, pl.DataFrame]]:
+        """These columns of the rows from ``start`` to ``stop``, block by block, each with the number of its first row."""
+        query = self.lazy().select(list(dict.fromkeys(columns)) or self.columns[:1])
+        end = self.rows if stop is None else min(stop, self.rows)
+        for begin in range(start, end, BLOCK):
+            yield begin, query.slice(begin, min(BLOCK, end - begin)).collect()
 
     def sorted(self, by: pl.Expr) -> Source:
         """The same rows in this order; rows that are equal in it stay as they were."""
         query = self.lazy().sort(by, maintain_order=True)
-        if all(isinstance(table, pl.DataFrame) for table, _ in self.parts):
-            return Source(self.file, self.schema, ((query.collect(), len(self)),), self.of, self.usual)
+        if isinstance(self.table, pl.DataFrame):
+            return replace(self, table=query.collect())
         folder = Scratch()
-        path = folder.path / "sorted.parquet"
-        query.sink_parquet(path, row_group_size=BLOCK)
-        return Source(self.file, self.schema, ((path, len(self)),), self.of, self.usual, folder)
+        return replace(self, table=pl.scan_parquet(folder.write(query, "sorted.parquet")), kept=folder)
 
 
 def source_of(given: Any, name: str = "log") -> Source:
@@ -163,7 +154,7 @@ def _of_pandas(given: Any) -> pl.DataFrame:
 
 def in_memory(file: File, table: pl.DataFrame, of: str, usual: Mapping[str, Any] | None = None) -> Source:
     """A table that is in memory already."""
-    return Source(file, dict(table.schema), ((table, len(table)),), of, usual or {})
+    return Source(file, table, dict(table.schema), len(table), of, usual or {})
 
 
 def _of_parquet(file: File) -> Source:
@@ -172,17 +163,16 @@ def _of_parquet(file: File) -> Source:
         schema, rows = dict(query.collect_schema()), int(query.select(pl.len()).collect().item())
     except (pl.exceptions.PolarsError, OSError) as error:
         raise InputError(f"Expected {file} to be a whole parquet file: {str(error).splitlines()[0]}.") from None
-    return Source(file, schema, ((file.path, rows),))
+    return Source(file, query, schema, rows)
 
 
 def _of_large_text(file: File) -> Source:
     """Every column of a large CSV file stays text: what is asked for as numbers is read as such, block by block."""
     lines = file.suffix in LINES
     folder = Scratch()
-    path = folder.path / "log.parquet"
     try:
         query = pl.scan_ndjson(file.path) if lines else pl.scan_csv(file.path, infer_schema=False)
-        query.sink_parquet(path, row_group_size=BLOCK)
+        path = folder.write(query, "log.parquet")
     except pl.exceptions.PolarsError:
         if not lines:
             find_ragged(file)
@@ -190,4 +180,4 @@ def _of_large_text(file: File) -> Source:
     found = _of_parquet(File(path))
     if not lines:
         expect_once(file, found.columns)
-    return Source(file, found.schema, found.parts, "row" if lines else "line", kept=folder)
+    return replace(found, file=file, of="row" if lines else "line", kept=folder)
