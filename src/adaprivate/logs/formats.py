@@ -45,14 +45,12 @@ def dsjson_source(file: File) -> Source:
     folder = Scratch()
     parts: list[Path] = []
     schema: dict[str, Any] = {}
-    rows = 0
     for piece in _pieces(file):
         table = _table(piece)
         schema |= dict(table.schema)
         if len(schema) > MOST_NAMES:
             raise InputError(f"Expected {file} to have at most {MOST_NAMES} different features.")
         parts.append(folder.write(table.lazy(), f"{len(parts):08d}.parquet"))
-        rows += len(table)
     if not parts:
         raise InputError(f"Expected {file} to hold decisions: lines with c, and with _label_cost or a and p.")
     own = tuple(name for name in schema if name.startswith(CANDIDATE))
@@ -62,7 +60,7 @@ def dsjson_source(file: File) -> Source:
     whole = folder.write(pl.concat([pl.scan_parquet(part) for part in parts], how="diagonal"), "log.parquet")
     for part in parts:
         part.unlink()
-    return Source(file, pl.scan_parquet(whole), schema, rows, usual=usual, kept=folder)
+    return Source(file, pl.scan_parquet(whole), schema, usual=usual, kept=folder)
 
 
 def _pieces(file: File) -> Iterator[list[dict[str, Any]]]:

@@ -26,7 +26,7 @@ from adaprivate.logs.columns import (
     usual_name,
 )
 from adaprivate.logs.draft import LogFeatures, draft
-from adaprivate.logs.tables import LARGE, in_memory, table_from
+from adaprivate.logs.tables import LARGE, Source, in_memory, table_from
 
 LOOKED_AT = 1_000
 """The features of so many rows say what is offered."""
@@ -72,18 +72,8 @@ def offers(
 
     ``reward`` names the column of rewards where it is not called reward or click: it may play no other part.
     """
-    held = not isinstance(log, str | Path)
-    file = File(Path("log" if held else log))
-    if held:
-        table, of = table_from(log, "from_log").lazy(), "row"
-    elif not file.path.is_file():
-        raise InputError(f"Expected {log} to be a file.")
-    else:
-        table, of = _lazy(file)
-    try:
-        names = table.collect_schema().names()
-    except (pl.exceptions.PolarsError, OSError) as error:  # whose text may hold a line of it
-        raise InputError(f"Expected {file} to be a whole table with a line of names ({type(error).__name__}).") from None
+    source = _unread(log)
+    file, names = source.file, source.columns
     if action is None:
         action = usual_name(ACTIONS, names, (user,)) or ACTIONS[0]
     if user is None:
@@ -99,34 +89,33 @@ def offers(
     for name in wanted:
         if name not in names:
             no_column(file, name, names)
-    empty = in_memory(file, pl.DataFrame({name: [] for name in names}), of)
-    places = () if candidates is None else candidate_columns(empty, candidates)
+    places = () if candidates is None else candidate_columns(source, candidates)
     offered = [name for own in places for name in own]
-    context = named_columns(empty, features, (action, *private), user) if candidates is None else []
+    context = named_columns(source, features, (action, *private), user) if candidates is None else []
     if not set(private) & set(names):
         _expect_whole_names(features, context)
     read = tuple(dict.fromkeys([*wanted, *offered, *context]))
-    public = _collected(file, table.select(wanted or offered[:1] or names[:0]))
+    public = _collected(source, wanted or offered[:1])
     if len(public) == 0:
         no_rows(file)
     visits = None if user is None else public[user].value_counts()["count"].cast(pl.Int64).to_numpy()
     if candidates is not None:
-        first = _collected(file, table.select(offered).head(LOOKED_AT))
+        first = _collected(source, offered, LOOKED_AT)
         first = first.select(_numeric(first[name]) for name in first.columns)
-        values, _ = context_of(file, first, offered, of)
+        values, _ = context_of(file, first, offered, source.of)
         return Offers(len(public), _scaled(values.reshape(len(first), len(places), -1)), False, visits, read)
     count = public[action].n_unique()
     if count < 2:
         fault(file, None, action, count, "different actions, two or more")
     if not context:
         return Offers(len(public), np.eye(count)[None], True, visits, read)
-    known = _collected(file, table.select(context))
-    known = known if held else _typed(file, known)
-    drafted = LogFeatures.from_dict(draft(in_memory(file, known, of), context, None, (), count))  # as evaluate drafts them
-    coordinates = drafted.contexts(known.head(LOOKED_AT))
-    coordinates = coordinates[: max(2, MOST_NUMBERS // (count * drafted.featuriser.dimension))]
+    known = _typed(source, _collected(source, context))
+    drafted = draft(in_memory(file, known, source.of), context, None, (), count)  # as evaluate drafts them
+    made = LogFeatures.from_dict(drafted)
+    coordinates = made.contexts(known.head(LOOKED_AT))
+    coordinates = coordinates[: max(2, MOST_NUMBERS // (count * made.featuriser.dimension))]
     items = np.broadcast_to(np.arange(count), (len(coordinates), count))
-    return Offers(len(public), drafted.featuriser.build_many(coordinates, items), False, visits, read)
+    return Offers(len(public), made.featuriser.build_many(coordinates, items), False, visits, read)
 
 
 def _expect_whole_names(wanted: Sequence[str], found: Sequence[str]) -> None:
@@ -138,25 +127,39 @@ def _expect_whole_names(wanted: Sequence[str], found: Sequence[str]) -> None:
             raise InputError(f"Expected context={given!r} {words}: it would read {name!r} (or say reward=NAME).")
 
 
-def _lazy(file: File) -> tuple[pl.LazyFrame, str]:
-    if file.suffix == ".parquet":
-        return pl.scan_parquet(file.path), "row"
-    with file.path.open("rb") as start:
-        if start.read(1024).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
-            raise InputError(f"Expected {file} to be CSV or parquet: in lines of JSON rewards cannot be left unread.")
-    return pl.scan_csv(file.path, infer_schema=False, encoding="utf8-lossy"), "line"
-
-
-def _collected(file: File, table: pl.LazyFrame) -> pl.DataFrame:
+def _unread(log: Any) -> Source:
+    """The table at a path, of which nothing was read but the names of columns, or one in memory."""
+    if not isinstance(log, str | Path):
+        return in_memory(File(Path("log")), table_from(log, "from_log"), "row")
+    file = File(Path(log))
+    if not file.path.is_file():
+        raise InputError(f"Expected {log} to be a file.")
+    of = "row" if file.suffix == ".parquet" else "line"
+    if of == "row":
+        query = pl.scan_parquet(file.path)
+    else:
+        with file.path.open("rb") as start:
+            if start.read(1024).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"["):
+                raise InputError(f"Expected {file} to be CSV or parquet: in lines of JSON rewards cannot be left unread.")
+        query = pl.scan_csv(file.path, infer_schema=False, encoding="utf8-lossy")
     try:
-        return table.collect()
+        return Source(file, query, dict(query.collect_schema()), of)
+    except (pl.exceptions.PolarsError, OSError) as error:  # whose text may hold a line of it
+        raise InputError(f"Expected {file} to be a whole table with a line of names ({type(error).__name__}).") from None
+
+
+def _collected(source: Source, columns: Sequence[str], rows: int | None = None) -> pl.DataFrame:
+    """These columns, of the first ``rows`` rows or of all."""
+    query = source.lazy().select(columns)
+    try:
+        return (query if rows is None else query.head(rows)).collect()
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(f"Expected {file} to be a whole table ({type(error).__name__}).") from None
+        raise InputError(f"Expected {source.file} to be a whole table ({type(error).__name__}).") from None
 
 
-def _typed(file: File, public: pl.DataFrame) -> pl.DataFrame:
+def _typed(source: Source, public: pl.DataFrame) -> pl.DataFrame:
     """Public columns with the types that a log has that is read whole; those of a large file of text stay text."""
-    if file.suffix == ".parquet" or file.path.stat().st_size > LARGE:
+    if source.of == "row" or source.file.path.stat().st_size > LARGE:
         return public
     return pl.read_csv(public.write_csv().encode(), infer_schema_length=None)
 

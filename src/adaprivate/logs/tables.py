@@ -11,6 +11,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,6 @@ class Source:
     file: File
     table: pl.DataFrame | pl.LazyFrame
     schema: Mapping[str, Any]
-    rows: int
     of: str = "row"
     """The word for a place in errors: a row, or a line of a file whose first line names the columns."""
     usual: Mapping[str, Any] = field(default_factory=dict)
@@ -57,7 +57,11 @@ class Source:
     """The folder of files that were written for it."""
 
     def __len__(self) -> int:
-        return self.rows
+        return self._rows
+
+    @cached_property
+    def _rows(self) -> int:
+        return int(self.lazy().select(pl.len()).collect().item())
 
     @property
     def columns(self) -> list[str]:
@@ -75,7 +79,7 @@ class Source:
     def blocks(self, columns: Sequence[str], start: int = 0, stop: int | None = None) -> Iterator[tuple[int, pl.DataFrame]]:
         """These columns of the rows from ``start`` to ``stop``, block by block, each with the number of its first row."""
         query = self.lazy().select(list(dict.fromkeys(columns)) or self.columns[:1])
-        end = self.rows if stop is None else min(stop, self.rows)
+        end = len(self) if stop is None else min(stop, len(self))
         for begin in range(start, end, BLOCK):
             yield begin, query.slice(begin, min(BLOCK, end - begin)).collect()
 
@@ -154,16 +158,17 @@ def _of_pandas(given: Any) -> pl.DataFrame:
 
 def in_memory(file: File, table: pl.DataFrame, of: str, usual: Mapping[str, Any] | None = None) -> Source:
     """A table that is in memory already."""
-    return Source(file, table, dict(table.schema), len(table), of, usual or {})
+    return Source(file, table, dict(table.schema), of, usual or {})
 
 
 def _of_parquet(file: File) -> Source:
     try:
         query = pl.scan_parquet(file.path)
-        schema, rows = dict(query.collect_schema()), int(query.select(pl.len()).collect().item())
+        found = Source(file, query, dict(query.collect_schema()))
+        len(found)  # which reads the end of the file
     except (pl.exceptions.PolarsError, OSError) as error:
         raise InputError(f"Expected {file} to be a whole parquet file: {str(error).splitlines()[0]}.") from None
-    return Source(file, query, schema, rows)
+    return found
 
 
 def _of_large_text(file: File) -> Source:
