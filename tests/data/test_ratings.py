@@ -10,7 +10,7 @@ import pytest
 
 from adaprivate import data
 from adaprivate.check import InputError
-from adaprivate.data.rating_sets import KNOWN, Counts
+from adaprivate.data.rating_sets import KNOWN, SetSize
 
 RNG = np.random.default_rng(0)
 PAIRS = [(u, i) for u in range(1, 21) for i in range(1, 41)]
@@ -56,7 +56,7 @@ def test_every_movielens_format_gives_the_same_ratings(tmp_path, name, packed):
         found = data.ratings(path)
         assert found.kind == "movielens"
         assert rows(found) == expected()
-        assert found.counts == Counts(800, 20, 40)
+        assert found.counts == SetSize(800, 20, 40)
         assert found.known_as is None
 
 

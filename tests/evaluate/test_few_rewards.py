@@ -12,7 +12,7 @@ import adaprivate as ap
 from adaprivate.logs import estimators
 from adaprivate.logs import judge as judging
 from adaprivate.logs.estimators import Sample, estimate, estimate_in_parts
-from adaprivate.logs.intervals import FEW_REWARDED, Carried, Tally, Units
+from adaprivate.logs.intervals import FEW_REWARDED, Carried, Units, UnitSums
 from adaprivate.logs.log import Log
 from adaprivate.logs.log_table import read_log
 
@@ -141,7 +141,7 @@ def test_intervals_cover_where_what_is_chosen_was_hardly_logged(monkeypatch, est
     assert covered >= 0.925
     assert marked == 1
     monkeypatch.setattr(Carried, "worth", lambda self, largest=0.0: self.effective)
-    monkeypatch.setattr(Tally, "unlogged", 0.0)
+    monkeypatch.setattr(UnitSums, "unlogged", 0.0)
     if len(RARE[world][0]) == 2:
         assert rarely_logged(world, estimator)[0] < 0.86
     elif estimator != "snips":
@@ -164,7 +164,7 @@ def test_the_docs_say_how_often_these_intervals_cover(monkeypatch):
     for place, interval in ((1, "asymptotic"), (2, "wilson"), (0, "asymptotic")):
         if place == 0:  # the usual one, whatever carries it
             monkeypatch.setattr(estimators, "FEW_REWARDED", -1)
-            monkeypatch.setattr(Tally, "unlogged", 0.0)
+            monkeypatch.setattr(UnitSums, "unlogged", 0.0)
         for row in {*ROWS, *OTHERS}:
             if said[row][place] == "-":
                 continue

@@ -40,7 +40,7 @@ FILES = ("ratings.dat", "ratings.csv", "u.data", "ratings.parquet", "matrix.npz"
 """What is looked for in a folder or archive, in this order, before any file that looks like a Jester matrix."""
 
 
-class Counts(NamedTuple):
+class SetSize(NamedTuple):
     """How many ratings, people and rated items a published set holds."""
 
     ratings: int
@@ -49,13 +49,13 @@ class Counts(NamedTuple):
 
 
 KNOWN = {
-    "ml-100k": Counts(100_000, 943, 1_682),
-    "ml-1m": Counts(1_000_209, 6_040, 3_706),
-    "ml-10m": Counts(10_000_054, 69_878, 10_677),
-    "ml-20m": Counts(20_000_263, 138_493, 26_744),
-    "ml-25m": Counts(25_000_095, 162_541, 59_047),
-    "ml-32m": Counts(32_000_204, 200_948, 84_432),
-    "jester-1": Counts(1_810_455, 24_983, 100),
+    "ml-100k": SetSize(100_000, 943, 1_682),
+    "ml-1m": SetSize(1_000_209, 6_040, 3_706),
+    "ml-10m": SetSize(10_000_054, 69_878, 10_677),
+    "ml-20m": SetSize(20_000_263, 138_493, 26_744),
+    "ml-25m": SetSize(25_000_095, 162_541, 59_047),
+    "ml-32m": SetSize(32_000_204, 200_948, 84_432),
+    "jester-1": SetSize(1_810_455, 24_983, 100),
 }
 
 
@@ -68,9 +68,9 @@ class Ratings:
     table: pl.DataFrame
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> SetSize:
         """How much there is."""
-        return Counts(len(self.table), self.table["user"].n_unique(), self.table["item"].n_unique())
+        return SetSize(len(self.table), self.table["user"].n_unique(), self.table["item"].n_unique())
 
     @property
     def known_as(self) -> str | None:

@@ -31,7 +31,7 @@ import numpy as np
 
 from adaprivate import check
 from adaprivate.check import Floats, Integers
-from adaprivate.logs.intervals import CHANCE, FEW_REWARDED, UNLOGGED, Tally, Units
+from adaprivate.logs.intervals import CHANCE, FEW_REWARDED, UNLOGGED, Units, UnitSums
 
 ESTIMATORS = ("replay", "ips", "snips", "dm", "dr")
 INTERVALS = ("asymptotic", "bootstrap", "wilson", "few-rewards")
@@ -163,7 +163,7 @@ def estimate_in_parts(
     elif estimator == "dr":
         tally = _doubly_robust(samples, choices, units)
     else:
-        tally = Tally(units)
+        tally = UnitSums(units)
         for part in samples():
             w = np.ones(len(part.rewards)) if estimator == "replay" else np.asarray(part.weights)
             tally.add(part.people, part.rewards, w, w * part.rewards)
@@ -176,7 +176,7 @@ def estimate_in_parts(
 
 def judged(
     estimator: str,
-    tally: Tally,
+    tally: UnitSums,
     lost: int = 1,
     *,
     confidence: float,
@@ -221,7 +221,7 @@ def _odd(mean: float, error: float) -> bool:
 
 def _of_few(
     estimator: str,
-    tally: Tally,
+    tally: UnitSums,
     value: float,
     asymptotic: tuple[float, float],
     confidence: float,
@@ -270,20 +270,20 @@ class _Fit:
         return inverse, inverse @ self.product
 
 
-def _direct(samples: Samples, choices: Samples, units: Units) -> tuple[Tally, int]:
+def _direct(samples: Samples, choices: Samples, units: Units) -> tuple[UnitSums, int]:
     """The sums of dm, and how many coefficients were fitted. Linear in rewards: each has the weight x' inverse mean(f)."""
     fit = _Fit()
     for part in choices():
         fit.add(_with_one(part.chosen), part.rewards)
     inverse, theta = fit.solved()
-    models, mean = Tally(units), np.zeros(len(theta))
+    models, mean = UnitSums(units), np.zeros(len(theta))
     for part in samples():
         F = _with_one(part.expected)
         mean += F.sum(axis=0)
         models.add(part.people, part.rewards, np.zeros(len(F)), F @ theta)
     n = models.rows
     direction = inverse @ (mean / max(n, 1))
-    tally = Tally(units)
+    tally = UnitSums(units)
     for part in choices():
         X = _with_one(part.chosen)
         shares = X @ direction
@@ -292,7 +292,7 @@ def _direct(samples: Samples, choices: Samples, units: Units) -> tuple[Tally, in
     return tally, int(np.linalg.matrix_rank(np.asarray(fit.gram), hermitian=True))
 
 
-def _doubly_robust(samples: Samples, choices: Samples, units: Units) -> Tally:
+def _doubly_robust(samples: Samples, choices: Samples, units: Units) -> UnitSums:
     """The sums of dr: rows are judged by the model that the other half of them fitted."""
     fits, start = [_Fit() for _ in range(FOLDS)], 0
     for part in choices():
@@ -301,7 +301,7 @@ def _doubly_robust(samples: Samples, choices: Samples, units: Units) -> Tally:
             fits[k].add(X[fold != k], part.rewards[fold != k])
         start += len(part.rewards)
     thetas = np.stack([fit.solved()[1] for fit in fits])
-    tally = Tally(units)
+    tally = UnitSums(units)
     for part in samples():
         own = thetas[np.arange(tally.rows, tally.rows + len(part.rewards)) % FOLDS]
         X, F, w = _with_one(part.chosen), _with_one(part.expected), np.asarray(part.weights)

@@ -52,7 +52,7 @@ MOST_PEOPLE = 1 << 16
 """Number of users that are counted exactly. Of more, the count is approximate."""
 
 
-class Finding(NamedTuple):
+class LogFinding(NamedTuple):
     """Something wrong, where, and how often. ``places``: the first few rows or lines."""
 
     column: str | None
@@ -79,7 +79,7 @@ class Inspection:
     """What a look at a log found."""
 
     rows: int
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[LogFinding] = field(default_factory=list)
     shares: dict[Any, Share] = field(default_factory=dict)
     least_propensity: float | None = None
     people: int | None = None
@@ -94,7 +94,7 @@ class Inspection:
     """The largest norm of a candidate's features, where those stand in columns."""
 
     @property
-    def faults(self) -> list[Finding]:
+    def faults(self) -> list[LogFinding]:
         """What is wrong, without what is only worth knowing."""
         return [finding for finding in self.findings if finding.serious]
 
@@ -123,8 +123,8 @@ class _Faults:
             self.found[column, f"{ABOVE}: these look like percentages, so divide by 100"] = (count, places)
         return percentages
 
-    def listed(self) -> list[Finding]:
-        return [Finding(column, wrong, n, tuple(places)) for (column, wrong), (n, places) in self.found.items()]
+    def listed(self) -> list[LogFinding]:
+        return [LogFinding(column, wrong, n, tuple(places)) for (column, wrong), (n, places) in self.found.items()]
 
 
 class _People:
@@ -150,9 +150,11 @@ def inspect(
     found, faults, people = Inspection(len(source)), _Faults(source), _People()
     there = {word: name for word, name in columns.single.items() if name in source.schema}
     for name in (name for word, name in columns.single.items() if word not in there):
-        found.findings.append(Finding(name, f"is not a column of the log.{perhaps(name, source.columns)}".rstrip("."), 1))
+        found.findings.append(
+            LogFinding(name, f"is not a column of the log.{perhaps(name, source.columns)}".rstrip("."), 1)
+        )
     if not len(source):
-        found.findings.append(Finding(None, "the log holds no rows", 1))
+        found.findings.append(LogFinding(None, "the log holds no rows", 1))
         return found
     wanted = [*there.values(), *(name for own in columns.candidates for name in own), *columns.item_columns[:1]]
     wanted += columns.context if thorough else ()
@@ -354,37 +356,37 @@ def _shares(chosen: dict[Any, list[float]], offers: Counter[Any], rows: int) -> 
     }
 
 
-def misspelt(shares: dict[Any, Share], action: str) -> list[Finding]:
+def misspelt(shares: dict[Any, Share], action: str) -> list[LogFinding]:
     """Names of actions that are rare, and all but those of actions that are not. Numbers in them are not misspelt."""
     names = {str(name): share.rows for name, share in shares.items()}
     found = []
     for name, rows in names.items():
         if question := perhaps(name, [other for other, count in names.items() if count >= RARE * rows]):
             words = f"is {name!r} in only {rows:,} row{'s' * (rows > 1)}.{question}"
-            found.append(Finding(action, words, rows, serious=False))
+            found.append(LogFinding(action, words, rows, serious=False))
     return found
 
 
 TWICE = "all columns but the reward are as in an earlier row: the same person, at the same time, twice"
 
 
-def _repeated(source: Source, name: str | None, seen: list[Array], words: str = "has come before") -> list[Finding]:
+def _repeated(source: Source, name: str | None, seen: list[Array], words: str = "has come before") -> list[LogFinding]:
     every = np.concatenate(seen)
     ordered = np.argsort(every, kind="stable")
     again = ordered[1:][every[ordered[1:]] == every[ordered[:-1]]]
     if not len(again):
         return []
     places = tuple(source.place(row) for row in np.sort(again)[:EXAMPLES].tolist())
-    return [Finding(name, words, len(again), places)]
+    return [LogFinding(name, words, len(again), places)]
 
 
-def _visits(visits: list[tuple[Array, Array]]) -> list[Finding]:
+def _visits(visits: list[tuple[Array, Array]]) -> list[LogFinding]:
     """How often people come: worth knowing, no fault."""
     every = pl.DataFrame({"who": np.concatenate([who for who, _ in visits]), "n": np.concatenate([n for _, n in visits])})
     counts = every.group_by("who").agg(pl.sum("n"))["n"]
     numbers = counts.to_numpy()
     words = f"people: half of them have {np.median(numbers):g} rows or fewer, one has {numbers.max()}"
-    return [Finding(None, words, len(counts), serious=False)] if len(counts) else []
+    return [LogFinding(None, words, len(counts), serious=False)] if len(counts) else []
 
 
 def chance(share: Share) -> tuple[float, float]:
@@ -398,14 +400,14 @@ def chance(share: Share) -> tuple[float, float]:
     return low, high
 
 
-def share_findings(found: Inspection, propensity: str | None, action: str) -> list[Finding]:
+def share_findings(found: Inspection, propensity: str | None, action: str) -> list[LogFinding]:
     """Actions whose shares contradict the propensities; without any, uniform choice."""
     shares = found.shares
     if propensity is None:
         return uniform_findings(found, action)
     steady = all(share.largest <= share.least * (1 + 1e-6) for share in shares.values())
     bound = FALSE_ALARM / (2 * max(len(shares), 1))
-    wrong: list[Finding] = []
+    wrong: list[LogFinding] = []
     for name, share in shares.items():
         if not share.offered:
             continue  # its rows are faults already
@@ -413,24 +415,24 @@ def share_findings(found: Inspection, propensity: str | None, action: str) -> li
         rows = f"rows with {action} {name}, where {share.offered:,} are to be expected"
         text = f"adds up to {share.inverse:,.0f} as 1/p over {rows}"
         if high < bound:
-            wrong.append(Finding(propensity, f"{text}: it is too small there", share.rows))
+            wrong.append(LogFinding(propensity, f"{text}: it is too small there", share.rows))
         elif low < bound and steady:
-            wrong.append(Finding(propensity, f"{text}: it is too large there", share.rows))
+            wrong.append(LogFinding(propensity, f"{text}: it is too large there", share.rows))
         elif low < bound:
             support = (
                 "it is too large there, or the action was next to impossible in most rows and weights say little of it"
             )
-            wrong.append(Finding(propensity, f"{text}: {support}", share.rows, serious=False))
+            wrong.append(LogFinding(propensity, f"{text}: {support}", share.rows, serious=False))
     wrong.sort(key=lambda finding: -finding.rows)
     return _bounded(wrong, propensity)
 
 
-def uniform_findings(found: Inspection, action: str) -> list[Finding]:
+def uniform_findings(found: Inspection, action: str) -> list[LogFinding]:
     """Where no propensities are known: actions that were not as likely as the others."""
     low, high = uniform_chance(found)
     if min(low, high) >= FALSE_ALARM / 2:
         return []
-    return [Finding(action, UNEVEN, found.rows, serious=False)]
+    return [LogFinding(action, UNEVEN, found.rows, serious=False)]
 
 
 def uniform_chance(found: Inspection) -> tuple[float, float]:
@@ -445,7 +447,7 @@ def uniform_chance(found: Inspection) -> tuple[float, float]:
     return min(lows), min(highs)
 
 
-def _bounded(findings: Iterable[Finding], column: str) -> list[Finding]:
+def _bounded(findings: Iterable[LogFinding], column: str) -> list[LogFinding]:
     listed = list(findings)
     if len(listed) <= EXAMPLES:
         return listed
@@ -453,5 +455,5 @@ def _bounded(findings: Iterable[Finding], column: str) -> list[Finding]:
     words = f"contradicts the shares of {len(rest)} more actions"
     return [
         *listed[:EXAMPLES],
-        Finding(column, words, sum(finding.rows for finding in rest), serious=any(f.serious for f in rest)),
+        LogFinding(column, words, sum(finding.rows for finding in rest), serious=any(f.serious for f in rest)),
     ]

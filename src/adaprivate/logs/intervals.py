@@ -107,7 +107,7 @@ class Carried:
         return low, float(gammaincinv(shape, 1 - tail)) * wide
 
 
-class Tally:
+class UnitSums:
     """Of each unit its rows, what it adds to the estimate (``top``) and the weight of its rewards."""
 
     def __init__(self, units: Units) -> None:
@@ -130,7 +130,7 @@ class Tally:
         self.weight += float(c.sum())
         self.squares += float(c @ c)
 
-    def include(self, other: Tally) -> None:
+    def include(self, other: UnitSums) -> None:
         """Add what another tally of the same rows has at the top."""
         self._top += other._top
 

@@ -40,7 +40,7 @@ from adaprivate.logs.columns import (
     user_hashes,
 )
 from adaprivate.logs.draft import LogFeatures, described, draft, numeric_columns, why_hashed
-from adaprivate.logs.inspection import UNEVEN, Finding, Inspection, inspect, uniform_chance
+from adaprivate.logs.inspection import UNEVEN, Inspection, LogFinding, inspect, uniform_chance
 from adaprivate.logs.log import Log, Products, steady_propensities
 from adaprivate.logs.tables import Source, source_of
 
@@ -271,7 +271,7 @@ def _says_nothing(look: Inspection, column: str) -> bool:
     return any((one.column, one.wrong, one.rows) == (column, "is missing", look.rows) for one in look.findings)
 
 
-def _refuse(source: Source, finding: Finding) -> NoReturn:
+def _refuse(source: Source, finding: LogFinding) -> NoReturn:
     more = f" (as in {finding.rows:,} rows)" if finding.rows > 1 else ""
     where = f"{source.file}, {source.of} {finding.places[0]}, column {finding.column}"
     raise InputError(f"Expected {where} to be right: it {finding.wrong}{more}. adaprivate data check lists all faults.")
