@@ -11,7 +11,8 @@ from adaprivate.cli import app
 from adaprivate.logs import inspection, tables
 from adaprivate.logs.columns import columns_of
 from adaprivate.logs.facts import check_log
-from adaprivate.logs.inspection import FALSE_ALARM, Share, chance, inspect
+from adaprivate.logs.findings import FALSE_ALARM, Share, chance
+from adaprivate.logs.inspection import inspect
 from adaprivate.logs.log_table import read_log
 from adaprivate.logs.tables import source_of
 

@@ -13,8 +13,8 @@ from adaprivate import check, privacy
 from adaprivate import policies as policy_registry
 from adaprivate.features import Featuriser
 from adaprivate.logs.estimators import Estimate
+from adaprivate.logs.findings import FALSE_ALARM
 from adaprivate.logs.format import as_text
-from adaprivate.logs.inspection import FALSE_ALARM
 from adaprivate.logs.judge import judge, logged_value
 from adaprivate.logs.log import Log
 from adaprivate.logs.log_table import read_log

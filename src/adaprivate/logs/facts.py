@@ -15,7 +15,8 @@ from adaprivate.data.label_tables import LABELS, labelled
 from adaprivate.data.rating_sets import find, is_ratings, ratings
 from adaprivate.logs.columns import Columns, columns_of, expect_kinds, is_log, listed
 from adaprivate.logs.draft import draft, why_hashed
-from adaprivate.logs.inspection import FALSE_ALARM, Inspection, inspect
+from adaprivate.logs.findings import FALSE_ALARM
+from adaprivate.logs.inspection import Inspection, inspect
 from adaprivate.logs.tables import TABLES, Source, source_of
 
 Facts = dict[str, Any]

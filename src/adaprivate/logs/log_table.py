@@ -40,7 +40,8 @@ from adaprivate.logs.columns import (
     user_hashes,
 )
 from adaprivate.logs.draft import LogFeatures, described, draft, numeric_columns, why_hashed
-from adaprivate.logs.inspection import UNEVEN, Inspection, LogFinding, inspect, uniform_chance
+from adaprivate.logs.findings import UNEVEN, LogFinding, uniform_chance
+from adaprivate.logs.inspection import Inspection, inspect
 from adaprivate.logs.log import Log, Products, steady_propensities
 from adaprivate.logs.tables import Source, source_of
 
@@ -70,7 +71,7 @@ class _TableLog(Log):
         self.items, self.reward_range, self.drafted, self.clipping = items, reward_range, drafted, clipping
         self.description = None if features is None else features.to_dict()
         if not columns.propensity:
-            self.uniform_chance = min(1.0, 2 * min(uniform_chance(look)))
+            self.uniform_chance = min(1.0, 2 * min(uniform_chance(look.shares, look.acceptance)))
         self._fixed = self._fixed_candidates()
         self._by_number = by_number(source, columns)
         self._known = pl.Enum(names)
