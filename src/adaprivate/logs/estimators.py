@@ -168,26 +168,8 @@ def estimate_in_parts(
             w = np.ones(len(part.rewards)) if estimator == "replay" else np.asarray(part.weights)
             tally.add(part.people, part.rewards, w, w * part.rewards)
     check.expect(tally.rows >= 2, "len(rewards)", tally.rows, ">= 2")
-    how = {"confidence": confidence, "interval": interval, "resamples": resamples, "seed": seed, "whole": whole}
-    weighed = estimator in ("ips", "snips", "dr")
-    possible = largest() if weighed and largest is not None else 0.0
-    return judged(estimator, tally, lost, largest=possible, **how)  # type: ignore[arg-type]
-
-
-def judged(
-    estimator: str,
-    tally: UnitSums,
-    lost: int = 1,
-    *,
-    confidence: float,
-    interval: str,
-    resamples: int = 1000,
-    seed: int = 0,
-    largest: float = 0.0,
-    whole: bool = True,
-) -> Estimate:
-    """The estimate that follows from the sums."""
     ratio, weighed = estimator == "snips", estimator in ("ips", "snips", "dr")
+    most = largest() if weighed and largest is not None else 0.0
     if estimator in ("ips", "snips"):
         check.expect(tally.weight > 0, "sum(weights)", 0.0, "> 0: the policy never chooses what was logged")
     value = tally.total / (tally.weight if ratio else tally.rows)
@@ -195,9 +177,9 @@ def judged(
     reach = tally.student(confidence) * sem
     low, high = value - reach, value + reach
     lacking = tally.unlogged if weighed and whole else 0.0
-    carried = min(tally.rewarded, tally.hits.worth(largest))
+    carried = min(tally.rewarded, tally.hits.worth(most))
     if estimator in ("replay", "snips"):
-        carried = min(carried, tally.misses.worth(largest))
+        carried = min(carried, tally.misses.worth(most))
     few = carried < FEW_REWARDED or lacking > 0
     if few and interval != "wilson":
         interval = "few-rewards"
@@ -205,7 +187,7 @@ def judged(
         check.expect(estimator in ("replay", "ips", "snips"), "interval", interval, "to be of replay, ips or snips")
         low, high = tally.wilson(value, confidence)
     elif interval == "few-rewards":
-        low, high = _of_few(estimator, tally, value, (low, high), confidence, largest, lacking)
+        low, high = _of_few(estimator, tally, value, (low, high), confidence, most, lacking)
     elif interval == "bootstrap":
         low, high = np.quantile(tally.drawn(resamples, seed, ratio), [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
     mean = tally.weight / tally.rows if weighed else None
