@@ -1,4 +1,4 @@
-"""What policies would have earned on a log, as a table: what ``adaprivate evaluate`` prints, from Python."""
+"""Estimates of policies on a log as a table: the command ``adaprivate evaluate``, from Python."""
 
 from __future__ import annotations
 
@@ -82,45 +82,46 @@ def evaluate(
     seed: int = 0,
     seeds: int | None = None,
 ) -> Evaluation:
-    """What each policy would have earned per round; a row for each policy, epsilon and estimator, every setting a column.
+    """Estimate the mean reward per round of policies on a log. Return a row for each policy, epsilon and estimator.
 
     ``log``: a CSV, parquet, JSON lines or Vowpal Wabbit dsjson file, a table (a polars or pandas DataFrame, a list of
-    dicts, a dict of columns), or Open Bandit Pipeline's feedback (a dict); one decision a row. ``action``, ``reward``
-    (within ``reward_range``) and ``propensity`` name its columns. A file may be larger than memory
-    (docs/logs.md).
+    dicts, a dict of columns), or the feedback of Open Bandit Pipeline (a dict). One row is one decision. A file may be
+    larger than memory (docs/logs.md). ``action``, ``reward`` and ``propensity`` name its columns. Rewards lie within
+    ``reward_range``. Rows are first put in the order of the column ``time``, where one is named.
 
-    What could be chosen: ``candidates``, how columns of each row's own begin (x for x_0_3), or a column that lists items by
-    name; ``items``, a file or table of items, the first column their names; ``context``, columns of the log, or how several
-    begin. ``featuriser`` says how contexts and items become features: a :class:`Featuriser`, its description or a file of
-    it; where context columns are named without one, it is drafted from them. Otherwise actions are fixed arms.
+    ``candidates``: the beginning of columns with each row's own features (x for x_0_3), or a column that lists items by
+    name. ``items``: a file or table of items; its first column has their names. ``context``: columns of the log, or
+    beginnings of their names. ``featuriser``: how contexts and items become features, as a :class:`Featuriser`, its
+    description or a file of it. Without one, it is drafted from the named context columns. Where none of these is
+    given, actions are fixed arms.
 
-    replay: the policy learns as it goes, from the rows where it chooses what was logged. ips, snips, dr, dm: it learns from
-    the first ``train`` of the rows and is then kept as it is; the other rows say what it would earn. ``time`` names the
-    column by which rows are put in order first. ``cap`` bounds importance weights; ``rounds`` bounds the rounds to learn.
+    ``estimator``: with replay a policy learns as it goes, from the rows where it chooses the logged action. With ips,
+    snips, dr and dm it learns from the first ``train`` of the rows and is then fixed; the other rows give its value.
+    ``rounds`` bounds the rounds to learn. ``cap`` bounds importance weights. ``assumes`` names what replay relies on.
 
-    ``user``: the column that says whose a decision was (user or user_id, where there is one; "" for none), which a policy
-    with ``options={"unit": "user"}`` needs. Intervals then take people for independent, not rows. ``people``,
-    ``visits_counted`` and ``visits_beyond`` say what such a policy learned from.
+    ``user``: the column that names the user of each decision (by default user or user_id; "" for none). A policy with
+    ``options={"unit": "user"}`` needs it. Intervals then take users for independent, not rows. ``people``,
+    ``visits_counted`` and ``visits_beyond`` count what such a policy learned from.
 
     Values, intervals and standard errors are rewards per round on the scale of ``reward_range`` (column
-    ``log_reward_range``). Policies learn from rewards scaled to 0 to 1, and so are ``base_rate`` and ``missing`` given.
-    ``assumed_base_rate``: the mean reward, from 0 to 1, that a policy assumed because ``base_rate`` was not given;
-    ``learns_base_rate``: whether it corrects that. Give a public number: the guarantee covers none computed from this log.
+    ``log_reward_range``). Policies learn from rewards scaled to 0 to 1; state ``base_rate`` and ``missing`` on that
+    scale. ``assumed_base_rate`` is the mean reward that a policy assumed because ``base_rate`` was not given, and
+    ``learns_base_rate`` whether its releases correct it. State a public number only: the guarantee covers none that was
+    computed from this log. ``log_value`` is the mean reward of the log itself.
 
     ``seeds``: number of runs of each policy, with random draws of their own, whose mean is the value; by default 5. The
     interval is for the policy's expected reward when it is run afresh on such a log. ``run_sd`` is the standard deviation
     between runs. A policy that is deterministic, or learns nothing, has one run (``run_noise``: none). A released estimate
-    is of one run, and its interval leaves out how much another would differ: more would cost the policy's budget again.
+    is of one run, because every further run would cost the policy's budget again. Its interval leaves out how much
+    another run would differ.
 
     ``interval``: asymptotic, bootstrap, wilson or few-rewards. Where few rewards carry an estimate its row is marked
-    (``few``) and the interval is that for few rewards; ``method`` says which it is.
-    ``assumes``: what replay takes for given.
+    (``few``) and the interval is the one for few rewards; ``method`` names it.
 
-    Private policies are judged at every ``epsilon`` (by default 1, unless an option says what they may spend), the others
-    once. Estimates are made of raw rewards, for those who may
-    see the log, unless ``release_epsilon`` makes a single one fit to publish; for a policy that protects people it protects
-    them too, and has noise by the person with the most rows: ``person_rows`` counts only the first so many rows of each.
-    ``log_value``: what was earned as logged.
+    Private policies are evaluated at every ``epsilon``, by default 1 unless an option states their budget; the others
+    once. Estimates are computed from raw rewards, for readers who may see the log. ``release_epsilon`` makes a single
+    estimate public. For a policy that protects users it protects users, too; its noise then grows with the most rows of
+    one user, and ``person_rows`` uses only that many first rows of each.
     """
     if isinstance(log, Log):
         taken = log
