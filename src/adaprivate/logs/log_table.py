@@ -49,7 +49,7 @@ CONTRADICTED = "The log's propensities CONTRADICT how often its actions were cho
 
 
 class _TableLog(Log):
-    """A log in a table, read again whenever it is gone through.
+    """A log in a table, read again whenever it is gone through. Its parts hold actions, rewards and features.
 
     ``look``: findings of a first look at all rows. ``names``: the items, where actions are names. ``items``: their rows, or
     their positions, in the same order. ``drafted``: whether the featuriser was drafted from the log.
