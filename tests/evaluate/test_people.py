@@ -15,6 +15,7 @@ from adaprivate.check import InputError
 from adaprivate.logs.estimators import Sample, estimate
 from adaprivate.logs.judge import judge, learn_from
 from adaprivate.logs.log import Log
+from adaprivate.logs.log_table import read_log
 from adaprivate.logs.release import first_rows, release, release_by_person, together
 from adaprivate.logs.replay import replay
 from adaprivate.mechanisms import Noise, Secure, Simulated
@@ -69,6 +70,21 @@ def test_a_log_without_people_is_refused_in_one_line():
         assert str(caught.value) == "Expected user=None to be a column of the log: noise-aware protects people."
     with pytest.raises(InputError, match=r"^Expected len\(users\)=2 == 3\.$"):
         Log(np.eye(2)[None], np.zeros(3, dtype=int), np.zeros(3), users=np.zeros(2, dtype=int))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("12345678-1234-5678-1234-56789abcdeff", "{12345678-1234-5678-1234-56789ABCDEFF}"), ("\u00e9", "e\u0301")],
+    ids=["UUID", "accent"],
+)
+def test_spellings_of_one_identifier_are_one_person_of_a_log(one, other):
+    """Else their rewards would be bounded, and their visits counted, as those of two."""
+    rows = {"action": [0, 1] * 3, "reward": [0.0, 1.0] * 3, "x_0_0": [0.1] * 6, "x_1_0": [0.2] * 6}
+    read = read_log({**rows, "user": [one, other, "anna", other, one, "otto"]}, candidates="x")
+    (part,) = read.parts()
+    assert part.users is not None
+    assert (read.people, len(np.unique(part.users))) == (3, 3)
+    assert len({*part.users[[0, 1, 3, 4]].tolist()}) == 1
 
 
 def test_policies_that_protect_events_are_told_nothing():
