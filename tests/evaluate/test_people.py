@@ -16,6 +16,7 @@ from adaprivate.logs.estimators import Sample, estimate
 from adaprivate.logs.judge import judge, learn_from
 from adaprivate.logs.log import Log
 from adaprivate.logs.log_table import read_log
+from adaprivate.logs.offers import offers
 from adaprivate.logs.release import first_rows, release, release_by_person, together
 from adaprivate.logs.replay import replay
 from adaprivate.mechanisms import Noise, Secure, Simulated
@@ -85,6 +86,8 @@ def test_spellings_of_one_identifier_are_one_person_of_a_log(one, other):
     assert part.users is not None
     assert (read.people, len(np.unique(part.users))) == (3, 3)
     assert len({*part.users[[0, 1, 3, 4]].tolist()}) == 1
+    table = pl.DataFrame({**rows, "user": [one, other, "anna", other, one, "otto"]})
+    assert sorted(offers(table, action=None, features=[], candidates="x", user="user", reward=None).visits) == [1, 1, 4]
 
 
 def test_policies_that_protect_events_are_told_nothing():

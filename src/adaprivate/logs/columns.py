@@ -231,13 +231,13 @@ def hashes(values: pl.Series) -> Array:
     return values.cast(pl.String).hash(seed=1).to_numpy()
 
 
-def user_hashes(values: pl.Series) -> Array:
-    """A number of 64 bits for each user. All spellings of one identifier have the same number, as policies read them."""
+def spelled(values: pl.Series) -> pl.Series:
+    """The users of these identifiers: all spellings of one identifier become one text, as policies read them."""
     texts = values.cast(pl.String)
     if values.dtype.is_numeric():
-        return hashes(texts)
+        return texts
     known = texts.drop_nulls().unique()
-    return hashes(texts.replace(known, pl.Series([user_text(text) for text in known], dtype=pl.String)))
+    return texts.replace(known, pl.Series([user_text(text) for text in known], dtype=pl.String))
 
 
 def numbers(values: pl.Series) -> pl.Series:

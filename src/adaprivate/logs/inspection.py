@@ -25,8 +25,8 @@ from adaprivate.logs.columns import (
     names_of,
     numbers,
     perhaps,
+    spelled,
     unreadable,
-    user_hashes,
     usual_name,
 )
 from adaprivate.logs.findings import EXAMPLES, TWICE, LogFinding, Share, misspelt, repeated, share_findings, visit_findings
@@ -155,9 +155,9 @@ def inspect(
             whose = block[there["user"]]
             nobody = _absent(whose)
             faults.add(there["user"], "is missing", nobody, start)
-            people.add(user_hashes(whose.filter(~nobody)))
+            people.add(hashes(spelled(whose.filter(~nobody))))
             if thorough:
-                visits.append(np.unique(user_hashes(whose.filter(~nobody)), return_counts=True))
+                visits.append(np.unique(hashes(spelled(whose.filter(~nobody))), return_counts=True))
         if "time" in there:
             last = _check_time(faults, block[there["time"]], last, start, found)
         if thorough and "id" in there:

@@ -33,11 +33,12 @@ from adaprivate.logs.columns import (
     columns_of,
     counts_of,
     expect_columns,
+    hashes,
     names_of,
     numbers,
     opened,
+    spelled,
     time_key,
-    user_hashes,
 )
 from adaprivate.logs.draft import LogFeatures, described, draft, numeric_columns, why_hashed
 from adaprivate.logs.findings import UNEVEN, LogFinding, uniform_chance
@@ -169,7 +170,7 @@ class _TableLog(Log):
         columns, (low, high) = self.columns, self.reward_range
         rewards = (numbers(block[columns.reward]).to_numpy() - low) / (high - low)
         known = None if columns.propensity is None else numbers(block[columns.propensity]).to_numpy()
-        users = None if columns.user is None else (user_hashes(block[columns.user]) >> np.uint64(1)).astype(np.int64)
+        users = None if columns.user is None else (hashes(spelled(block[columns.user])) >> np.uint64(1)).astype(np.int64)
         candidates, counts, actions = self._choices(block, counting)
         return Log(candidates, actions, rewards, known, users, counts)
 

@@ -23,6 +23,7 @@ from adaprivate.logs.columns import (
     named_columns,
     no_column,
     no_rows,
+    spelled,
     usual_name,
 )
 from adaprivate.logs.draft import LogFeatures, draft
@@ -98,7 +99,7 @@ def offers(
     public = _collected(source, wanted or offered[:1])
     if len(public) == 0:
         no_rows(file)
-    visits = None if user is None else public[user].value_counts()["count"].cast(pl.Int64).to_numpy()
+    visits = None if user is None else spelled(public[user]).value_counts()["count"].cast(pl.Int64).to_numpy()
     if candidates is not None:
         first = _collected(source, offered, LOOKED_AT)
         first = first.select(_numeric(first[name]) for name in first.columns)
