@@ -185,7 +185,9 @@ def test_the_base_rate_that_is_assumed_is_said():
     assert "Do not compute it from this log's rewards" in said
     other = table().with_columns(reward=1 - pl.col("reward"))
     again = ap.evaluate(other, "noise-aware", ["replay", "snips"], context=["hour"], seeds=1)
-    assert again["assumed_base_rate"].to_list() == found["assumed_base_rate"].to_list()
+    for rate in (*found["assumed_base_rate"], *again["assumed_base_rate"]):
+        sixteenths = 16 * (0.5 - rate) / (0.5 - 1 / 3)  # between any mean and one right class of three, by released flips
+        assert sixteenths == pytest.approx(round(sixteenths), abs=1e-9)
     told = ap.evaluate(table(), "noise-aware", "snips", context=["hour"], options={"base_rate": 0.4}, seeds=1)
     assert told["assumed_base_rate"].to_list() == [None]
     assert "base_rate was not given" not in str(told)
