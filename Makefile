@@ -47,16 +47,16 @@ $(VENV)/bin/python:
 	  { echo "adaprivate needs Python 3.11 or newer; this is $$($(PYTHON) --version). Use make PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/installed: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data,plot]'
+$(VENV)/installed: pyproject.toml papers/pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data,plot]' -e papers
 	@touch $@
 
-$(VENV)/installed-service: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data,plot,service]'
+$(VENV)/installed-service: pyproject.toml papers/pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[data,plot,service]' -e papers
 	@touch $@ $(VENV)/installed
 
-$(VENV)/installed-test: pyproject.toml constraints.txt | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]'
+$(VENV)/installed-test: pyproject.toml papers/pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test]' -e papers
 	@touch $@ $(VENV)/installed $(VENV)/installed-service
 
 docs: $(VENV)/installed-test  # the documentation as a site

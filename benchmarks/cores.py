@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 
 from adaprivate import environments
-from adaprivate.experiments import table1, table2
 from adaprivate.simulation import policy_settings, run_all
+from adaprivate_papers import ts_tables
 from measuring import target, timed, turns
 
 TINY = {"repeats": 1, "runs": 2, "rounds": 600, "seeds": 1, "settings": 2}
@@ -28,7 +28,9 @@ def measured(quick, *, repeats=None, runs=60, rounds=10_000, seeds=None, setting
     clocks = (time.perf_counter, time.process_time)
     best = turns({(jobs, clock): both(jobs, clock) for jobs in (1, 2) for clock in clocks}, repeats)
     wall, processor = ({jobs: best[jobs, clock] for jobs in (1, 2)} for clock in clocks)
-    unique = {(s["policy"], tuple(s.get("options", {}).items())) for s in [*table1.SETTINGS, *table2.SETTINGS]}
+    unique = {
+        (s["policy"], tuple(s.get("options", {}).items())) for s in [*ts_tables.Table1.SETTINGS, *ts_tables.Table2.SETTINGS]
+    }
     chosen = [policy_settings(name, place, rounds, dict(options)) for name, options in sorted(unique, key=str)[:settings]]
     run_all(chosen, place, [0])
     started = time.process_time()

@@ -40,6 +40,31 @@ def run(setting, seeds):
 def compare(rows):
     return [Cell("two", "twice", 4.0, row["value"], None, "agrees") for row in rows]
 '''
+SEVERAL = '''"""Two tables of one paper."""
+from adaprivate.experiments import Cell
+
+class Sum:
+    """Is one and one two?
+
+    It is.
+    """
+    NAME = "their-table-1"
+    SOURCE = "Euclid, Book VII"
+    SETTINGS = [{"number": 1}]
+    PAPER = {("one", "doubled"): 2.0}
+    def run(self, setting, seeds):
+        return {"value": 2.0 * setting["number"]}
+    def compare(self, rows):
+        return [Cell(*key, self.PAPER[key], row["value"], None, "agrees") for row in rows for key in self.PAPER]
+
+class Product(Sum):
+    """Are two and two four?"""
+    NAME = "their-table-2"
+    SETTINGS = [{"number": 2}]
+    PAPER = {("two", "doubled"): 4.0}
+
+EXPERIMENTS = (Sum, Product)
+'''
 POLICY = '''"""Thompson sampling by another name."""
 from adaprivate import policies
 
@@ -153,6 +178,21 @@ def test_mechanisms_and_experiments_of_other_packages(tmp_path):
     assert document(tmp_path, *budget, "plain")["sigma"] == document(tmp_path, *budget, "independent")["sigma"]
     cells = document(tmp_path, "reproduce", "their-sum", "--out", str(tmp_path / "out"))["cells"]
     assert [(cell["ours"], cell["verdict"]) for cell in cells] == [(4.0, "agrees")]
+
+
+@pytest.mark.usefixtures("_forgotten")
+def test_a_module_can_hold_several_experiments():
+    several = ModuleType("several", "Two tables of one paper.")
+    exec(SEVERAL, several.__dict__)
+    adaprivate.register(several)
+    for name, value in (("their-table-1", 2.0), ("their-table-2", 4.0)):
+        found = experiments.experiment(name)
+        (cell,) = found.compare([found.run(setting, 1) for setting in found.settings])
+        assert (cell.paper, cell.ours) == (value, value)
+        assert list(found.paper.values()) == [value]
+    assert experiments.experiment("their-table-1").about == "Is one and one two?\n\nIt is."
+    assert experiments.experiment("their-table-2").question == "Are two and two four?"
+    assert experiments.module("their-table-2") is several
 
 
 ASK = """

@@ -1,4 +1,4 @@
-"""Packages that an installation may leave out, and the extra that brings each: ``pip install 'adaprivate[data]'``."""
+"""Packages that an installation may leave out, and what brings each: ``pip install 'adaprivate[data]'``."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ EXTRA = {
     ),
 }
 
+PAPERS = "adaprivate_papers"
+"""The experiments that reproduce papers: a distribution of their own, in the folder papers of a clone."""
+
 
 class NotInstalledError(InputError, ImportError):
     """Something was asked for that needs an extra; the message says which."""
@@ -31,11 +34,12 @@ CLONE = Path(__file__).parents[2]
 """Where a clone of the repository that runs in place has its constraints."""
 
 
-def _installs(extra: str) -> str:
-    """What brings an extra: to a clone what it is pinned to, from itself."""
+def _installs(package: str) -> str:
+    """The command that brings a package: to a clone from itself, with the versions that it is pinned to."""
     if (CLONE / "constraints.txt").exists():
-        return f"{sys.executable} -m pip install -c constraints.txt -e '.[{extra}]' in {CLONE}"
-    return f"pip install 'adaprivate[{extra}]'"
+        what = "papers" if package == PAPERS else f"'.[{EXTRA[package]}]'"
+        return f"{sys.executable} -m pip install -c constraints.txt -e {what} in {CLONE}"
+    return "pip install adaprivate-papers" if package == PAPERS else f"pip install 'adaprivate[{EXTRA[package]}]'"
 
 
 @contextmanager
@@ -45,9 +49,9 @@ def needed() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        if package not in EXTRA:
+        if package not in (*EXTRA, PAPERS):
             raise
-        raise NotInstalledError(f"Expected {package} to be installed: {_installs(EXTRA[package])}.") from None
+        raise NotInstalledError(f"Expected {package} to be installed: {_installs(package)}.") from None
 
 
 def expect(*packages: str) -> None:

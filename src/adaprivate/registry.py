@@ -40,10 +40,10 @@ Value = TypeVar("Value")
 
 
 class _Offer(NamedTuple, Generic[Value]):
-    """What stands under a name: the module it comes from, and the value, or None where the module waits to be asked."""
+    """What stands under a name, and the module it comes from."""
 
     module: str
-    value: Value | None
+    value: Value
 
 
 class _Table(NamedTuple, Generic[Value]):
@@ -57,21 +57,17 @@ class _Table(NamedTuple, Generic[Value]):
 class Registry(Generic[Value]):
     """Everything of one kind, by name, found when first asked for.
 
-    ``offers`` says what a module has of this kind: its values by name. The modules of ``package`` are all imported, and
-    those that offer nothing passed over; with ``by_file`` they are named after their files, without those that begin with
-    ``_``, and each is imported when it is asked for.
+    ``offers`` says what a module has of this kind: its values by name. The modules of ``package``, where there is one, are
+    all imported, and those that offer nothing passed over.
     """
 
-    def __init__(
-        self, kind: str, package: str, offers: Callable[[ModuleType], Mapping[str, Value]], *, by_file: bool = False
-    ) -> None:
+    def __init__(self, kind: str, package: str | None, offers: Callable[[ModuleType], Mapping[str, Value]]) -> None:
         self.kind = check.one_of("kind", kind, KINDS)
         self.package = package
         self._word = KINDS[kind]
         self._offers = offers
-        self._by_file = by_file
         self._given: dict[str, ModuleType] = {}
-        self._own_offers: list[tuple[str, Mapping[str, Value | None]]] | None = None
+        self._own_offers: list[tuple[str, Mapping[str, Value]]] | None = None
         self._table: _Table[Value] | None = None
         _registries[kind] = self
 
@@ -81,12 +77,7 @@ class Registry(Generic[Value]):
 
     def find(self, name: str) -> Value:
         """What stands under this name; an unknown, contested or broken one is refused with the reason."""
-        offer = self._offer(name)
-        if offer.value is not None:
-            return offer.value
-        offered = self._offers(importlib.import_module(offer.module))
-        check.expect(name in offered, self._word, name, f"to be offered by {offer.module}")
-        return offered[name]
+        return self._offer(name).value
 
     def module(self, name: str) -> ModuleType:
         """The module that this name comes from."""
@@ -152,14 +143,13 @@ class Registry(Generic[Value]):
             self._table = table
         return table
 
-    def _own(self) -> Iterator[tuple[str, Mapping[str, Value | None]]]:
+    def _own(self) -> Iterator[tuple[str, Mapping[str, Value]]]:
         """The modules of the package, and what they offer."""
+        if self.package is None:
+            return
         path = importlib.import_module(self.package).__path__
         for info in sorted(pkgutil.walk_packages(path, f"{self.package}."), key=lambda info: info.name):
-            if not self._by_file:
-                yield info.name, self._offers(importlib.import_module(info.name))
-            elif not info.ispkg and not info.name.rpartition(".")[2].startswith("_"):
-                yield info.name, {file_name(info.name): None}
+            yield info.name, self._offers(importlib.import_module(info.name))
 
     def _load(self, point: EntryPoint) -> tuple[str, Mapping[str, Value]]:
         """The name of an entry point's module, and what it offers."""
@@ -171,7 +161,7 @@ class Registry(Generic[Value]):
         check.expect(bool(offered), "module", module.__name__, f"to offer {self.kind}")
         return module.__name__, offered
 
-    def _enter(self, table: _Table[Value], module: str, offered: Mapping[str, Value | None]) -> None:
+    def _enter(self, table: _Table[Value], module: str, offered: Mapping[str, Value]) -> None:
         for name, value in offered.items():
             home = table.found[name].module if name in table.found else module
             if name in table.contested:
@@ -206,8 +196,9 @@ def register(module: ModuleType | str, *, kind: str | None = None) -> None:
     """Add what a module (or the one of this dotted name) offers: policies, environments, mechanisms, an experiment.
 
     Which of them is seen from the module: ``EXAMPLES`` of settings of policies or environments, or of functions that build
-    mechanisms; ``SOURCE``, ``SETTINGS``, ``run`` and ``compare`` of an experiment. ``kind="policies"`` takes those alone.
-    A module that offers nothing, or a name that another one has, is refused, and nothing is added. Twice is harmless.
+    mechanisms; ``SOURCE``, ``SETTINGS``, ``run`` and ``compare`` of an experiment, ``EXPERIMENTS`` of several.
+    ``kind="policies"`` takes those alone. A module that offers nothing, or a name that another one has, is refused, and
+    nothing is added. Twice is harmless.
     """
     check.kind("module", module, ModuleType, str)
     found = importlib.import_module(module) if isinstance(module, str) else module

@@ -29,6 +29,14 @@ def long(monkeypatch):
     return ran, stop
 
 
+def run_elsewhere(setting, seeds):
+    """A run that is written in another package than those of `long`, by its name."""
+    return {}
+
+
+run_elsewhere.__module__ = "mpmath"
+
+
 def test_an_interrupted_run_continues(long, tmp_path, capsys):
     ran, stop = long
     stop.add(2)
@@ -54,25 +62,27 @@ def test_rows_belong_to_their_setting_seeds_and_code(long, tmp_path, monkeypatch
     with pytest.raises(KeyboardInterrupt):
         reproduce("long", seeds=5, out=tmp_path, json=True)
     assert ran == [(0, 4), (0, 5)]
-    with Checkpoint(tmp_path, "long") as kept:
+    with Checkpoint(tmp_path, "long", experiments.experiment("long").run) as kept:
         assert kept.get({"place": 0}, 4) == {"place": 0, "value": 4}
         assert kept.get({"place": 0}, 5) == {"place": 0, "value": 5}
         assert kept.get({"place": 1}, 4) is None
         with pytest.raises(InputError, match="another one is writing to it"):
             reproduce("long", out=tmp_path, json=True)
+    with Checkpoint(tmp_path, "long", run_elsewhere) as kept:
+        assert kept.get({"place": 0}, 4) is None
     monkeypatch.setattr(alike, "fingerprint", lambda: {"source of adaprivate": "other code"})
-    with Checkpoint(tmp_path, "long") as kept:
+    with Checkpoint(tmp_path, "long", experiments.experiment("long").run) as kept:
         assert kept.get({"place": 0}, 4) is None
 
 
 def test_a_row_after_a_line_cut_short_is_not_lost(tmp_path):
-    with Checkpoint(tmp_path / "new", "long") as kept:
+    with Checkpoint(tmp_path / "new", "long", run_elsewhere) as kept:
         kept.put({"a": 1}, 2, {"value": 0.1})
         with kept.path.open("a") as file:
             file.write('{"key": "cut sho')
-    with Checkpoint(tmp_path / "new", "long") as kept:
+    with Checkpoint(tmp_path / "new", "long", run_elsewhere) as kept:
         kept.put({"a": 2}, 2, {"value": 0.2, "some": (1, None)})
-    with Checkpoint(tmp_path / "new", "long") as again:
+    with Checkpoint(tmp_path / "new", "long", run_elsewhere) as again:
         assert [again.get({"a": a}, 2) for a in (1, 2)] == [{"value": 0.1}, {"value": 0.2, "some": [1, None]}]
 
 

@@ -229,8 +229,8 @@ def test_how_many_a_delta_is_too_large_for():
 
 
 def test_the_page_and_reports_call_a_weak_guarantee_weak():
-    from adaprivate.experiments._promises import promises
     from adaprivate.report import front, pages
+    from adaprivate.report.promises import promises
 
     (told,) = promises([{"policy": "noise-aware", "options": {"epsilon": 25.0}, "rounds": 300}])
     assert told["remarks"][0].startswith(LARGE)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from adaprivate import extras
+from adaprivate import cli, experiments, extras, registry
 
 ROOT = Path(__file__).parents[2]
 DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
@@ -105,3 +105,33 @@ def test_what_is_no_clone_is_told_of_the_package(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(extras, "CLONE", tmp_path)
     with pytest.raises(extras.NotInstalledError, match=r"pip install 'adaprivate\[data\]'\.$"), extras.needed():
         raise ModuleNotFoundError(name="polars")
+
+
+@pytest.mark.parametrize("words", [("list", "experiments"), ("reproduce", "--list"), ("reproduce", "table1"), ("demo",)])
+def test_without_the_papers_one_line_says_how_to_get_them(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, extras.PAPERS, None)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [])
+    monkeypatch.setattr(experiments._registry, "_table", None)
+    monkeypatch.setattr(sys, "argv", ["adaprivate", *words])
+    monkeypatch.chdir(tmp_path)
+    for clone, command in ((ROOT, f"-e papers in {ROOT}"), (tmp_path, "pip install adaprivate-papers")):
+        monkeypatch.setattr(extras, "CLONE", clone)
+        with pytest.raises(SystemExit, match="2"):
+            cli.main()
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.count("\n") == 1
+        assert said.err.startswith("adaprivate: Expected adaprivate_papers to be installed: ")
+        assert said.err.endswith(f"{command}.\n")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_papers_are_installed_by_name_and_their_entry_points_are_their_files() -> None:
+    """A module without an entry point would be found by nobody."""
+    project = tomllib.loads((ROOT / "papers" / "pyproject.toml").read_text())["project"]
+    points = project["entry-points"]["adaprivate.experiments"]
+    files = sorted((ROOT / "papers" / "src" / extras.PAPERS).glob("[!_]*.py"))
+    assert points == {file.stem.replace("_", "-"): f"{extras.PAPERS}.{file.stem}" for file in files}
+    assert project["name"] == "adaprivate-papers"

@@ -25,8 +25,8 @@ from adaprivate.cli.published import reproduced
 from adaprivate.cluster import Task, alike, on_dask
 from adaprivate.cluster.results import _checked
 from adaprivate.experiments import Experiment
-from adaprivate.experiments._measured import _played, measured
 from adaprivate.simulation import run_all, whole_state
+from adaprivate_papers._world import _played, measured
 
 WORLD = environments.environment("synthetic", {"dimension": 4, "arms": 20, "candidates": 3})
 CLOCK = "rounds_per_second"

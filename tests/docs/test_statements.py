@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import adaprivate as ap
 from adaprivate import environments, policies
 from adaprivate.cli import app
-from adaprivate.experiments._logged import rounds_of
+from adaprivate_papers._world import rounds_of
 
 ROOT = Path(__file__).parents[2]
 OTHERWISE = ("privacy.md", "harnesses.md", "audit.md", "CHANGELOG.md")

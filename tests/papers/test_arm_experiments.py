@@ -7,8 +7,7 @@ import pytest
 
 from adaprivate import experiments, privacy
 from adaprivate.compiled import record
-from adaprivate.experiments import filter as filter_
-from adaprivate.experiments import filter_pair, hu_hegde, ou_figure1, ou_figure2, ou_figure5
+from adaprivate_papers import arms, ou
 
 DELTA = 1e-6
 
@@ -27,10 +26,10 @@ def verdicts(cells):
 
 
 def test_figure_1_holds_as_published_and_the_true_price_is_not_symmetric():
-    found = named(ou_figure1.compare(rows_of("ou-figure1", 1)))
-    assert found[ou_figure1.LOWER, "published"].verdict == found[ou_figure1.LOWER, "tight"].verdict == "agrees"
-    assert found[ou_figure1.SYMMETRIC, "published"].ours == pytest.approx(1)
-    tight = found[ou_figure1.SYMMETRIC, "tight"]
+    found = named(ou.OuFigure1().compare(rows_of("ou-figure1", 1)))
+    assert found[ou.LOWER, "published"].verdict == found[ou.LOWER, "tight"].verdict == "agrees"
+    assert found[ou.SYMMETRIC, "published"].ours == pytest.approx(1)
+    tight = found[ou.SYMMETRIC, "tight"]
     by_hand = privacy.gdp_epsilon(math.sqrt(955 / 10), DELTA) / privacy.gdp_epsilon(math.sqrt(1000 / 20), DELTA)
     assert tight.ours == pytest.approx(by_hand)
     assert tight.verdict == "differs"
@@ -49,7 +48,7 @@ def test_an_intermediate_number_of_prepulls_is_best(name):
         assert named(cells)["b 399", "eta 5"].ours == pytest.approx(1185, rel=0.06)
     regrets = {"b 0": 1, "b 99": 2, "b 399": 3, "b 1999": 4, "b 3999": 5, "chosen": 0}
     wrong = [{**row, "regret": regrets[row["row"]]} for row in rows]  # b 0 is best everywhere
-    assert {cell.verdict for cell in ou_figure2.claims(wrong)} == {"differs"}
+    assert {cell.verdict for cell in ou.claims(wrong)} == {"differs"}
 
 
 def test_figure_4_over_many_rounds_holds_and_for_one_round_does_not():
@@ -64,14 +63,14 @@ def test_figure_4_over_many_rounds_holds_and_for_one_round_does_not():
 
 def test_figure_5_thompson_sampling_is_best_at_the_largest_epsilon_only():
     rows = rows_of("ou-figure5", 2)
-    assert set(verdicts(ou_figure5.compare(rows)).values()) == {"agrees"}
-    worst = [{**row, "regret": 1e9 * ("96" in row["column"]) * (row["row"] == ou_figure5.OURS)} for row in rows]
-    assert set(verdicts(ou_figure5.compare(worst)).values()) == {"differs"}
+    assert set(verdicts(ou.OuFigure5().compare(rows)).values()) == {"agrees"}
+    worst = [{**row, "regret": 1e9 * ("96" in row["column"]) * (row["row"] == ou.OURS)} for row in rows]
+    assert set(verdicts(ou.OuFigure5().compare(worst)).values()) == {"differs"}
 
 
 def test_lazy_dp_ts_differs_from_its_plot_at_one_point():
     """20 seeds, standard error 20: 583 against 490; and a large standard error excuses nothing."""
-    cells = hu_hegde.compare(rows_of("hu-hegde", 20, keep=lambda s: s["row"] == "lazy-dp-ts"))
+    cells = arms.HuHegde().compare(rows_of("hu-hegde", 20, keep=lambda s: s["row"] == "lazy-dp-ts"))
     assert {column: v for (_, column), v in verdicts(cells).items()} == {
         "epsilon 1": "differs",
         "epsilon 0.5": "agrees",
@@ -79,36 +78,39 @@ def test_lazy_dp_ts_differs_from_its_plot_at_one_point():
     }
     for regret, verdict in ((538.0, "agrees"), (540.0, "differs"), (440.0, "differs")):
         row = {"row": "lazy-dp-ts", "column": "epsilon 1", "regret": regret, "regret_sem": 1000.0}
-        assert hu_hegde.compare([row])[0].verdict == verdict
+        assert arms.HuHegde().compare([row])[0].verdict == verdict
     plateau = {"row": "dp-se", "column": "epsilon 0.5", "regret_sem": 0.0}
-    assert [hu_hegde.compare([{**plateau, "regret": r}])[0].verdict for r in (3437.0, 3300.0)] == ["agrees", "differs"]
+    assert [arms.HuHegde().compare([{**plateau, "regret": r}])[0].verdict for r in (3437.0, 3300.0)] == [
+        "agrees",
+        "differs",
+    ]
 
 
 def test_the_filter_keeps_its_claims_and_rivals_have_the_privacy_that_is_printed():
     rows = rows_of("filter", 3, quick=True)
-    cells = named(filter_.compare(rows))
+    cells = named(arms.Filter().compare(rows))
     assert set(verdicts(cells.values()).values()) == {"agrees"}
     epsilon = privacy.gdp_epsilon(1, DELTA)
     share = {
-        filter_.OURS: 1,
+        arms.OURS: 1,
         "lazy-dp-ts": 1,
         "mishra-thakurta-ucb": 1 / 5,
         "mishra-thakurta-ts": 1 / 10,
-        **{f"{policy}{filter_.EQUAL}": 1 for policy in ("modified-thompson", "mishra-thakurta-ucb", "mishra-thakurta-ts")},
+        **{f"{policy}{arms.EQUAL}": 1 for policy in ("modified-thompson", "mishra-thakurta-ucb", "mishra-thakurta-ts")},
     }
     for row, part in share.items():
         assert cells[f"{row}: true epsilon", "bernoulli, eta 1"].ours == pytest.approx(part * epsilon, rel=1e-6)
     assert cells["modified-thompson: true epsilon", "bernoulli, eta 1"].ours < epsilon
     for policy in ("modified-thompson", "mishra-thakurta-ucb", "mishra-thakurta-ts"):  # more to spend, less regret
-        assert cells[f"{policy}{filter_.EQUAL}", "bernoulli, eta 1"].ours < cells[policy, "bernoulli, eta 1"].ours
+        assert cells[f"{policy}{arms.EQUAL}", "bernoulli, eta 1"].ours < cells[policy, "bernoulli, eta 1"].ours
     committed = SimpleNamespace(state=record(committed=3))
     wrong = [{**row, "runs": [committed] * 3, "regret": 12_500.0} for row in rows]
-    assert set(verdicts(filter_.compare(wrong)).values()) == {"differs"}
+    assert set(verdicts(arms.Filter().compare(wrong)).values()) == {"differs"}
 
 
 def test_the_claim_on_the_automatic_pair_can_fail():
     rows = rows_of("filter-pair", 2, quick=True)
-    bad = [{**row, "regret": 200.0 if row["row"] == filter_pair.AUTOMATIC else 100.0} for row in rows]
-    good = [{**row, "regret": 140.0 if row["row"] == filter_pair.AUTOMATIC else 100.0} for row in rows]
-    assert set(verdicts(filter_pair.compare(bad)).values()) == {"differs"}
-    assert set(verdicts(filter_pair.compare(good)).values()) == {"agrees"}
+    bad = [{**row, "regret": 200.0 if row["row"] == arms.AUTOMATIC else 100.0} for row in rows]
+    good = [{**row, "regret": 140.0 if row["row"] == arms.AUTOMATIC else 100.0} for row in rows]
+    assert set(verdicts(arms.FilterPair().compare(bad)).values()) == {"differs"}
+    assert set(verdicts(arms.FilterPair().compare(good)).values()) == {"agrees"}

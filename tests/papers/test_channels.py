@@ -8,8 +8,8 @@ import pytest
 
 from adaprivate import environments, experiments
 from adaprivate.check import InputError
-from adaprivate.experiments import _channel_worlds, channels
 from adaprivate.simulation import policy_settings, run_all
+from adaprivate_papers import channels
 
 EXACT, GAUSSIAN = channels.EXACT, channels.GAUSSIAN
 
@@ -31,7 +31,7 @@ ROWS = [
 
 
 def test_who_is_best_and_by_how_much():
-    cells = {(cell.row, cell.column): cell for cell in channels.compare(ROWS)}
+    cells = {(cell.row, cell.column): cell for cell in channels.Channels().compare(ROWS)}
     assert channels.best(ROWS[0], channels.YARDSTICKS) == EXACT
     assert channels.best(ROWS[0], channels.RIVALS) == "rr-lints"
     good = cells["noise-aware", "not more than 0.02 below the best of the yardsticks, % of cells"]
@@ -57,7 +57,7 @@ def test_the_map_shows_the_winner_of_every_cell():
     from matplotlib.figure import Figure
 
     axes = Figure().subplots()
-    channels.plot(ROWS, axes)
+    channels.Channels().plot(ROWS, axes)
     private = [*channels.RIVALS, *channels.OURS]
     grid = np.asarray(axes.images[0].get_array().filled(-1))
     assert grid.tolist() == [
@@ -67,21 +67,21 @@ def test_the_map_shows_the_winner_of_every_cell():
 
 
 def test_shares_are_those_of_the_policies_on_the_same_seeds():
-    (setting,) = channels.settings({"rare": _channel_worlds.World("synthetic", {"base_rate": 0.1}, 150, 0.1)}, (2.0,), 40)
-    row = channels.run(setting, 3, only=["rr-linucb", "linucb", "random"])
+    (setting,) = channels.settings({"rare": channels.World("synthetic", {"base_rate": 0.1}, 150, 0.1)}, (2.0,), 40)
+    row = channels.Channels().run(setting, 3, only=["rr-linucb", "linucb", "random"])
     assert list(row["shares"]) == ["rr-linucb", "linucb", "random"]
     place = environments.environment("synthetic", {"base_rate": 0.1})
     told = policy_settings("rr-linucb", place, 150, {"epsilon": 2.0, "centre": 0.1})
     untold = policy_settings("linucb", place, 150, {})
     for name, chosen in (("rr-linucb", told), ("linucb", untold)):
         assert row["shares"][name] == [run.learned_share for run in run_all([chosen], place, [40, 41, 42])[0]]
-    assert len(channels.run({**setting, "most_seeds": 1}, 3, only=["random"])["shares"]["random"]) == 1
+    assert len(channels.Channels().run({**setting, "most_seeds": 1}, 3, only=["random"])["shares"]["random"]) == 1
 
 
 def test_a_world_without_its_data_is_left_out(tmp_path):
-    world = _channel_worlds.World("classification", {"data": str(tmp_path / "nothing.npz")}, 100)
+    world = channels.World("classification", {"data": str(tmp_path / "nothing.npz")}, 100)
     (setting,) = channels.settings({"lost": world}, (1.0,))
-    row = channels.run(setting, 2)
+    row = channels.Channels().run(setting, 2)
     assert "shares" not in row
     assert row["left_out"].startswith("Expected ")
 
@@ -93,14 +93,14 @@ def test_what_is_set_aside_is_never_played_before():
         for chosen in (seen, kept)
     ]
     assert not worlds[0] & worlds[1]
-    assert {s["row"] for s in kept.settings} == set(_channel_worlds.SET_ASIDE)
+    assert {s["row"] for s in kept.settings} == set(channels.SET_ASIDE)
     assert min(s["first_seed"] for s in kept.settings) > max(s["first_seed"] for s in seen.settings) + 10_000
     assert all(s["first_seed"] == 0 for s in kept.quick)
     assert all(len(half) >= 20 for half in worlds)
 
 
 def test_worlds_can_be_built():
-    for name, world in {**_channel_worlds.DEVELOPMENT, **_channel_worlds.SET_ASIDE}.items():
+    for name, world in {**channels.DEVELOPMENT, **channels.SET_ASIDE}.items():
         place = environments.environment(world.environment, world.options)  # refused if impossible
         if not getattr(place, "recorded", False):
             assert place.world(0), name

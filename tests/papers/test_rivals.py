@@ -6,16 +6,16 @@ import pytest
 from matplotlib.figure import Figure
 
 from adaprivate import experiments, policies, privacy
-from adaprivate.experiments import leaderboard, table6
-from adaprivate.experiments._measured import beside_linucb, runs
+from adaprivate_papers import leaderboard, ts_tables
+from adaprivate_papers._world import beside_linucb, runs
 
 
 def near(ours, sem, printed):
-    return table6._judged("CoreSet-Elim", "epsilon 1", ours + 91.1 - printed, sem).verdict == "agrees"
+    return ts_tables._judged("CoreSet-Elim", "epsilon 1", ours + 91.1 - printed, sem).verdict == "agrees"
 
 
 def test_the_divided_budget_is_what_table_6_compares():
-    rows = [table6.run(setting, 2) for setting in table6.SETTINGS if setting["column"] == "epsilon 1"]
+    rows = [ts_tables.Table6().run(setting, 2) for setting in ts_tables.Table6.SETTINGS if setting["column"] == "epsilon 1"]
     true = {row["row"]: row["true_epsilon"] for row in rows}
     sigma = privacy.zcdp_sigma(1.0, 1e-5)
     assert true["AdaPrivate-TS"] == pytest.approx(0.7416, abs=1e-4)  # the published calibration, sound and loose
@@ -29,20 +29,20 @@ def test_the_divided_budget_is_what_table_6_compares():
 def test_levels_and_leads_are_judged_by_two_points_beyond_our_error():
     """Random play fails every level that is not printed near its own, and equal policies fail the leads."""
     random = beside_linucb({"policy": "random", "options": {}}, 12)
-    printed = {key: value for key, value in table6.PAPER.items() if "points" not in key[0]}
+    printed = {key: value for key, value in ts_tables.Table6.PAPER.items() if "points" not in key[0]}
     passes = {value for value in printed.values() if near(random["percent"], random["percent_sem"], value)}
     assert passes == {83.3, 84.9, 86.9, 87.5}
-    leads = {key: value for key, value in table6.PAPER.items() if "points" in key[0]}
+    leads = {key: value for key, value in ts_tables.Table6.PAPER.items() if "points" in key[0]}
     assert leads["AdaPrivate-TS - CoreSet-Elim (points)", "epsilon 0.5"] == 6.6  # printed in Sec 4.8, as is 10.2
     assert leads["AdaPrivate-TS - Batched-Agg (points)", "epsilon 0.5"] == 10.2
     assert {value for value in leads.values() if near(0.0, 0.5, value)} == {0.5}
 
 
 def test_levels_are_those_of_the_prototype():
-    for setting in table6.SETTINGS:
-        if setting["row"] in table6.PROTOTYPE:
-            row = table6.run(setting, 12)
-            level = table6.PROTOTYPE[setting["row"]][table6.EPSILONS.index(setting["options"]["epsilon"])]
+    for setting in ts_tables.Table6.SETTINGS:
+        if setting["row"] in ts_tables.PROTOTYPE:
+            row = ts_tables.Table6().run(setting, 12)
+            level = ts_tables.PROTOTYPE[setting["row"]][ts_tables.EPSILONS.index(setting["options"]["epsilon"])]
             assert near(row["percent"], row["percent_sem"], level), setting
 
 

@@ -11,20 +11,10 @@ import pytest
 from rich.console import Console
 
 from adaprivate import experiments, report
-from adaprivate.experiments import (
-    Cell,
-    Experiment,
-    _table3,
-    compared,
-    not_comparable,
-    table2,
-    table3_jester,
-    table3_movielens,
-    table4,
-    unsound,
-)
-from adaprivate.experiments._synthetic import cell as measured
+from adaprivate.experiments import Cell, Experiment, compared, not_comparable, unsound
 from adaprivate.report.verdicts import detail, said
+from adaprivate_papers import ts_ratings, ts_tables
+from adaprivate_papers._cells import cell as measured
 
 
 def level(row, ours, sem=1.0):
@@ -122,17 +112,17 @@ def test_the_terminal_json_and_the_page_say_the_same(tmp_path):
     assert len(report.meaning_lines(cells)) == 5
 
 
-@pytest.mark.parametrize("half", [table3_jester, table3_movielens])
+@pytest.mark.parametrize("half", [ts_ratings.Table3Jester, ts_ratings.Table3MovieLens])
 def test_levels_of_another_protocol_are_not_compared_and_slow_rows_have_their_own_seeds(half, monkeypatch):
     def levels(rows, printed):
         return [measured(row, column, value, 99.0, 1.0) for (row, column), value in printed.items()]
 
-    monkeypatch.setattr(_table3, "level_cells", levels)
-    monkeypatch.setattr(_table3, "click_rate", lambda row: (0.4, 0.01))
-    monkeypatch.setattr(_table3, "paired_points", lambda *runs: (-2.0, 0.5))
-    monkeypatch.setattr(_table3, "reward_rate", lambda run, rounds: np.arange(4.0))
+    monkeypatch.setattr(ts_ratings, "level_cells", levels)
+    monkeypatch.setattr(ts_ratings, "click_rate", lambda row: (0.4, 0.01))
+    monkeypatch.setattr(ts_ratings, "paired_points", lambda *runs: (-2.0, 0.5))
+    monkeypatch.setattr(ts_ratings, "reward_rate", lambda run, rounds: np.arange(4.0))
     rows = [{**setting, "runs": [0] * setting.get("most_seeds", 12)} for setting in half.SETTINGS]
-    made = experiments.experiment(half.__name__.rpartition(".")[2].replace("_", "-")).judged(rows, 12)
+    made = experiments.experiment(half.NAME).judged(rows, 12)
     assert report.seeds_line(made) == "12 seeds (DGS-LinUCB: 2; JDP-LinUCB (joint): 4)"
     cells = [cell for cell in made if cell.paper is not None]
     leads = [cell for cell in cells if cell.row == "TS - UCB (points)"]
@@ -143,15 +133,17 @@ def test_levels_of_another_protocol_are_not_compared_and_slow_rows_have_their_ow
     assert {cell.verdict for cell in cells if cell not in leads + cheats} == {"not-comparable"}
 
 
-@pytest.mark.parametrize("module", [table2, table4])
-def test_what_is_unsound_says_whether_its_number_agrees(module, monkeypatch):
+@pytest.mark.parametrize(
+    ("table", "unsound"), [(ts_tables.Table2, ts_tables.SAMPLED_UNSOUND), (ts_tables.Table4, ts_tables.STEPS_UNSOUND)]
+)
+def test_what_is_unsound_says_whether_its_number_agrees(table, unsound, monkeypatch):
     def levels(rows, printed):
         return [compared(row, column, mean, mean, 0.1, 0.0, 1.0) for (row, column), (mean, _) in printed.items()]
 
-    monkeypatch.setattr(module, "percent_cells", levels)
-    monkeypatch.setattr(module, "paired_points", lambda *_: (0.0, 1.0))
-    rows = [{**setting, "runs": [0] * 12, "baseline": [0] * 12} for setting in module.SETTINGS]
-    found = [cell for cell in module.compare(rows) if cell.row in module.UNSOUND and cell.column != "gain, points"]
+    monkeypatch.setattr(ts_tables, "percent_cells", levels)
+    monkeypatch.setattr(ts_tables, "paired_points", lambda *_: (0.0, 1.0))
+    rows = [{**setting, "runs": [0] * 12, "baseline": [0] * 12} for setting in table.SETTINGS]
+    found = [cell for cell in table().compare(rows) if cell.row in unsound and cell.column != "gain, points"]
     assert found
     assert {(cell.verdict, cell.number) for cell in found} == {("unsound-as-published", "agrees")}
     assert {said(replace(cell, tolerance=1.0)) for cell in found} == {"unsound as published (its number agrees within 1)"}

@@ -67,6 +67,8 @@ def list_(
         from adaprivate import experiments
 
         found = [experiments.experiment(name) for name in experiments.names()]
+        if not found:
+            extras.expect(extras.PAPERS)
         entries = [{"name": e.name, "summary": e.about.partition("\n")[0], "source": e.source} for e in found]
     if json:
         print_json({kind.value: entries})
@@ -166,13 +168,13 @@ def reproduced(
     import shlex
 
     from adaprivate import report
-    from adaprivate.experiments._promises import promises
     from adaprivate.report.checkpoint import Checkpoint
+    from adaprivate.report.promises import promises
 
     extras.expect("polars", "matplotlib")
     count = chosen.seed_count(seeds, quick=quick)
     settings = chosen.only(only, quick=quick)
-    with Checkpoint(out, chosen.name) if chosen.kept else contextlib.nullcontext() as checkpoint:
+    with Checkpoint(out, chosen.name, chosen.run) if chosen.kept else contextlib.nullcontext() as checkpoint:
         rows = _rows(checkpoint.filled(chosen.run) if checkpoint else chosen.run, settings, count, advance)
     cells = chosen.judged(rows, count, quick=quick)
     answer = chosen.answer(rows, cells)

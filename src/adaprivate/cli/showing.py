@@ -85,19 +85,16 @@ def _attacked(channel: str, canaries: int) -> dict[str, Any]:
 
 
 def _glance(done: dict[str, Reproduced], attacks: list[dict[str, Any]], out: Path, started: float) -> tuple[Any, Any, str]:
-    from adaprivate import report
-    from adaprivate.experiments import privacy_cost
-    from adaprivate.experiments._measured import ROUNDS
-    from adaprivate.experiments._promises import promises
+    from adaprivate import experiments, report
+    from adaprivate.report.promises import promises
 
+    paper: Any = experiments.module(MAIN)
     rows = done[MAIN].rows
-    ours = [row for row in rows if row["row"] == privacy_cost.OURS]
-    names = report.Names(
-        privacy_cost.OURS, privacy_cost.PUBLISHED, privacy_cost.FLIPS, privacy_cost.TUNED, privacy_cost.RANDOM
-    )
+    ours = [row for row in rows if row["row"] == paper.OURS]
+    names = report.Names(paper.OURS, paper.PUBLISHED, paper.FLIPS, paper.TUNED, paper.RANDOM)
     picture = out / "results" / f"{MAIN}.svg"
-    _, lost = report.draw(privacy_cost.plot_regret, rows, out / "results" / f"{MAIN}-regret.svg")
-    svg, learned = report.draw(privacy_cost.plot, rows, picture)
+    _, lost = report.draw(paper.plot_regret, rows, out / "results" / f"{MAIN}-regret.svg")
+    svg, learned = report.draw(paper.plot, rows, picture)
     glance = report.Glance(
         rows=rows,
         names=names,
@@ -106,7 +103,7 @@ def _glance(done: dict[str, Reproduced], attacks: list[dict[str, Any]], out: Pat
         claims=done["claims"].cells,
         levels=done["table1"].cells,
         world="The synthetic world of the AdaPrivate-TS paper: five of 100 candidates in 20 dimensions",
-        rounds=rows[0].get("rounds", ROUNDS),
+        rounds=rows[0].get("rounds", experiments.ROUNDS),
         seeds=done[MAIN].seeds,
         seconds=time.monotonic() - started,
     )

@@ -14,9 +14,14 @@ Run = Callable[[Mapping[str, Any], int], dict[str, Any]]
 
 
 class Checkpoint(contextlib.AbstractContextManager["Checkpoint"]):
-    """Rows of plain values by their setting and number of seeds, in NAME.kept.jsonl; one process at a time has it."""
+    """Rows of plain values by their setting and number of seeds, in NAME.kept.jsonl; one process at a time has it.
 
-    def __init__(self, folder: Path, name: str) -> None:
+    A row belongs to the code that made it: that of adaprivate, and that of the package in which ``run`` is written.
+    """
+
+    def __init__(self, folder: Path, name: str, run: Run) -> None:
+        function: Any = getattr(run, "__func__", run)
+        self._code = alike.sources([function])
         self._results = Results(folder / f"{name}.kept.jsonl")
 
     @property
@@ -28,7 +33,7 @@ class Checkpoint(contextlib.AbstractContextManager["Checkpoint"]):
         self._results.close()
 
     def _key(self, setting: Mapping[str, Any], seeds: int) -> str:
-        return alike.digest("row", alike.fingerprint(), json.dumps(dict(setting), sort_keys=True), seeds)
+        return alike.digest("row", alike.fingerprint(), self._code, json.dumps(dict(setting), sort_keys=True), seeds)
 
     def get(self, setting: Mapping[str, Any], seeds: int) -> dict[str, Any] | None:
         """The row of this setting, if it was finished by the same code."""
