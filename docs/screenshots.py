@@ -3,7 +3,7 @@
 The dashboard's (dashboard-*.png) are of a real service and three days of visits: its clock is set back three days and
 moved on between visits, so that a minute is enough. The reports' are of the page that ``make demo`` ends in (demo-*.png)
 and of the papers, cell by cell (papers-*.png); what that command prints in a terminal is terminal.svg. The planner's
-(plan.svg) is what ``adaprivate plan --out`` writes. Needs Chromium and what ``pip install -e '.[test]'`` brings.
+(plan.svg) is what ``adaprivate plan --out`` writes. Needs Chromium and what ``pip install -e '.[test]' -e papers`` brings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A plain installation has no polars, no matplotlib, no service: what can work does, the rest says what to install."""
+"""A plain installation has no polars, matplotlib, service or papers: what can work does, the rest says what to install."""
 
 import os
 import subprocess
@@ -17,8 +17,8 @@ LOG = "action,reward\n0,1\n1,0\n"
 
 
 def plain(code: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Python in which no package of any extra can be imported."""
-    script = WITHOUT.format(names=sorted(extras.EXTRA)) + code
+    """Python in which no package of any extra can be imported, and no experiment."""
+    script = WITHOUT.format(names=sorted([*extras.EXTRA, extras.PAPERS])) + code
     return subprocess.run(
         [sys.executable, "-c", script, *arguments],
         capture_output=True,

@@ -36,10 +36,15 @@ def cell(row: str, column: str, printed: tuple[float, float] | None, ours: float
     They agree when they differ by at most three standard errors of the difference (false alarm 0.3 %).
     """
     if printed is None:
-        return Cell(row, column, None, ours, sem, "not-in-paper")
+        return unprinted(row, column, ours, sem)
     mean, deviation = printed
     allowed = 3 * math.hypot(sem or 0.0, deviation / math.sqrt(PAPER_SEEDS))
     return compared(row, column, mean, ours, sem, abs(ours - mean), allowed)
+
+
+def unprinted(row: str, column: str, value: float, sem: float | None = None) -> Cell:
+    """A cell of our number alone: no paper prints it."""
+    return Cell(row, column, None, value, sem, "not-in-paper")
 
 
 def with_our_spread(mean: float, sem: float | None, seeds: int) -> tuple[float, float]:
@@ -65,6 +70,11 @@ def growth_exponent(sizes: Sequence[float], values: Floats) -> tuple[float, floa
     return float(slope(values.mean(axis=0))), float(math.sqrt((n - 1) * left_out.var()))
 
 
+def level(row: Row) -> tuple[float, float | None]:
+    """A row's percent of LinUCB and its standard error."""
+    return row["percent"], row["percent_sem"]
+
+
 def percent_cells(rows: Sequence[Row], paper: Printed) -> list[Cell]:
     """Each row's percent of LinUCB, beside the printed one, and of tuned LinUCB."""
     cells = []
@@ -80,7 +90,7 @@ OF_TUNED = "% of tuned LinUCB"
 def tuned_cell(row: Row) -> Cell:
     """Percent of tuned LinUCB, which no paper prints, to stand below the percent of LinUCB."""
     column = f"{row['column']}, {OF_TUNED}" if row["column"] != "% of LinUCB" else OF_TUNED
-    return Cell(row["row"], column, None, row["percent_of_tuned"], row["percent_of_tuned_sem"], "not-in-paper")
+    return unprinted(row["row"], column, row["percent_of_tuned"], row["percent_of_tuned_sem"])
 
 
 def paired_points(ours: Sequence[Run], theirs: Sequence[Run], baseline: Sequence[Run]) -> tuple[float, float | None]:
@@ -98,7 +108,7 @@ def level_cells(rows: Sequence[Row], paper: Printed) -> list[Cell]:
         cells.append(tuned_cell(r))
         share = mean_sem([100 * run.learned_share for run in r["runs"]])
         for what, (value, sem) in (("CTR", click_rate(r)), ("learned share, %", share)):
-            cells.append(Cell(name, f"{column}, {what}", None, value, sem, "not-in-paper"))
+            cells.append(unprinted(name, f"{column}, {what}", value, sem))
     return cells
 
 
@@ -117,7 +127,7 @@ def reward_rate(run: Run, rounds: int) -> Floats:
 
 def regret_cells(rows: Sequence[Row]) -> list[Cell]:
     """A cell for each row's regret, which no paper prints."""
-    return [Cell(r["row"], r["column"], None, r["regret"], r["regret_sem"], "not-in-paper") for r in rows]
+    return [unprinted(r["row"], r["column"], r["regret"], r["regret_sem"]) for r in rows]
 
 
 def claim(row: str, column: str, stated: float, holds: bool) -> Cell:

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 
 from adaprivate.experiments import ROUNDS, Row
-from adaprivate_papers._cells import (
-    reward_rate,
-)
+from adaprivate_papers._cells import reward_rate
 
 
 def plot_band(axes: Any, at: Any, curves: Any, **look: Any) -> None:
@@ -22,6 +20,17 @@ def plot_band(axes: Any, at: Any, curves: Any, **look: Any) -> None:
     if len(curves) > 1:
         sem = curves.std(axis=0, ddof=1) / math.sqrt(len(curves))
         axes.fill_between(at, mean - 2 * sem, mean + 2 * sem, color=line.get_color(), alpha=alpha, lw=0)
+
+
+def error_bars(axes: Any, at: Sequence[float], found: Sequence[tuple[float, float | None]], **look: Any) -> None:
+    """Means with bars of two standard errors."""
+    axes.errorbar(at, [mean for mean, _ in found], yerr=[2 * (sem or 0.0) for _, sem in found], **look)
+
+
+def error_band(axes: Any, at: Sequence[float], found: Sequence[tuple[float, float | None]], colour: str) -> None:
+    """A band of two standard errors around means."""
+    low, high = ([mean + sign * (sem or 0.0) for mean, sem in found] for sign in (-2, 2))
+    axes.fill_between(at, low, high, color=colour, alpha=0.12, lw=0)
 
 
 def plot_curves(rows: Sequence[Row], axes: Any, ylabel: str) -> None:

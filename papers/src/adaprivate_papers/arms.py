@@ -11,7 +11,7 @@ from adaprivate import environments, privacy
 from adaprivate.experiments import Cell, Row, compared
 from adaprivate.policies.arms.sampling import public_pair
 from adaprivate.simulation import mean_sem
-from adaprivate_papers._cells import at_most, regret_cells
+from adaprivate_papers._cells import at_most, regret_cells, unprinted
 from adaprivate_papers._plots import regret_at
 from adaprivate_papers._world import ARM_DELTA, ARM_ROUNDS, ARMS, on_arms
 
@@ -154,12 +154,9 @@ class Filter:
         return [
             *(at_most(name, column, stated, *found[name][column]) for (name, column), stated in self.PAPER.items()),
             *regret_cells(rows),
+            *(unprinted(f"{OURS}: wrong commitments", column, *value) for column, value in found[WRONG].items()),
             *(
-                Cell(f"{OURS}: wrong commitments", column, None, *value, "not-in-paper")
-                for column, value in found[WRONG].items()
-            ),
-            *(
-                Cell(f"{row['row']}: true epsilon", row["column"], None, row["true_epsilon"], None, "not-in-paper")
+                unprinted(f"{row['row']}: true epsilon", row["column"], row["true_epsilon"])
                 for row in rows
                 if row["true_epsilon"] is not None
             ),
@@ -262,8 +259,4 @@ class FilterPair:
         return [*cells, *regret_cells(rows)]
 
 
-EXPERIMENTS = (
-    HuHegde,
-    Filter,
-    FilterPair,
-)
+EXPERIMENTS = (HuHegde, Filter, FilterPair)

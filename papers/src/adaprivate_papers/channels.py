@@ -15,6 +15,7 @@ from adaprivate import environments, policies
 from adaprivate.check import InputError
 from adaprivate.experiments import Cell, Row
 from adaprivate.simulation import mean_sem, policy_settings, run_all
+from adaprivate_papers._cells import unprinted
 from adaprivate_papers._world import BEST_FEATURES, CENTRES, played
 
 
@@ -170,10 +171,6 @@ def ahead(row: Row, ours: str, among: Sequence[str]) -> tuple[float, float | Non
     return mean_sem(np.subtract(row["shares"][ours], row["shares"][theirs]))
 
 
-def _cell(row: str, column: str, ours: float, sem: float | None = None) -> Cell:
-    return Cell(row, column, None, ours, sem, "not-in-paper")
-
-
 class Channels:
     """Which private policy is the best default? Ours and its rivals over many worlds, at equal (epsilon, delta).
 
@@ -193,7 +190,6 @@ class Channels:
     SEEDS = 20
     KEPT = True
     PARTIAL = True
-    PAPER: dict[tuple[str, str], float] = {}
     SETTINGS = settings()
     QUICK = settings({name: DEVELOPMENT[name]._replace(rounds=400) for name in ("short", "one-hot, 5 of 20")}, (1.0,))
 
@@ -231,24 +227,24 @@ class Channels:
                 continue
             for name, among in (("the yardsticks", YARDSTICKS), ("all private rivals", RIVALS)):
                 good = float(np.mean([ahead(row, ours, among)[0] >= -ALLOWED for row in mine]))
-                cells.append(_cell(ours, f"not more than {ALLOWED:g} below the best of {name}, % of cells", 100 * good))
+                cells.append(unprinted(ours, f"not more than {ALLOWED:g} below the best of {name}, % of cells", 100 * good))
             for row in mine:
                 gap, sem = ahead(row, ours, YARDSTICKS)
                 if gap < -ALLOWED:
                     where = f"{row['row']}, {row['column']}: minus {best(row, YARDSTICKS)}"
-                    cells.append(_cell(f"{ours} falls short", where, gap, sem))
+                    cells.append(unprinted(f"{ours} falls short", where, gap, sem))
         for row in found:
-            cells += [_cell(row["row"], f"{row['column']}: {name}", *mean_sem(v)) for name, v in row["shares"].items()]
+            cells += [unprinted(row["row"], f"{row['column']}: {name}", *mean_sem(v)) for name, v in row["shares"].items()]
             winner = best(row, [*RIVALS, *OURS])
             if winner is not None:
-                cells.append(_cell(row["row"], f"{row['column']}: best is {winner}", *mean_sem(row["shares"][winner])))
+                cells.append(unprinted(row["row"], f"{row['column']}: best is {winner}", *mean_sem(row["shares"][winner])))
             for ours in OURS:
                 if ours in row["shares"]:
                     column = f"{row['column']}: {ours} minus {best(row, RIVALS)}"
-                    cells.append(_cell(row["row"], column, *ahead(row, ours, RIVALS)))
+                    cells.append(unprinted(row["row"], column, *ahead(row, ours, RIVALS)))
         missing = {row["row"]: row["left_out"] for row in rows if "left_out" in row}
         for name, why in missing.items():
-            cells.append(_cell("left out", f"{name}: {why}", float(sum(row["row"] == name for row in rows))))
+            cells.append(unprinted("left out", f"{name}: {why}", float(sum(row["row"] == name for row in rows))))
         return cells
 
     def answer(self, rows: Sequence[Row]) -> str:
@@ -302,7 +298,4 @@ class ChannelsSetAside(Channels):
     SETTINGS = settings(SET_ASIDE, first_seed=FIRST_SEED_SET_ASIDE)
 
 
-EXPERIMENTS = (
-    Channels,
-    ChannelsSetAside,
-)
+EXPERIMENTS = (Channels, ChannelsSetAside)

@@ -13,12 +13,12 @@ from typing import Any
 
 from adaprivate.experiments import Cell, Row
 from adaprivate.simulation import mean_sem
+from adaprivate_papers._cells import unprinted
 from adaprivate_papers._world import measured
 
 SOURCE = "our own policy; docs/noise-aware.md"
 QUESTION = "What does it cost to keep contexts private?"
 SEEDS = 40
-PAPER: dict[tuple[str, str], float] = {}
 EPSILONS = (1.0, 5.0)
 DIMENSIONS = (5, 10, 20)
 OURS, MARK = "noise-aware-joint", "contexts public: noise-aware-greedy, Gaussian sums"
@@ -72,16 +72,14 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     for row in rows:
         d, T = _place(row)
         epsilon = "" if row["epsilon"] is None else f", epsilon {row['epsilon']:g}"
-        cells.append(
-            Cell(row["row"], f"d {d}, T {T}{epsilon}: regret", None, row["regret"], row["regret_sem"], "not-in-paper")
-        )
+        cells.append(unprinted(row["row"], f"d {d}, T {T}{epsilon}: regret", row["regret"], row["regret_sem"]))
     for mark in (row for row in rows if row["row"] == MARK):
         ours = next(r for r in rows if r["row"] == OURS and _place(r) == _place(mark) and r["epsilon"] == mark["epsilon"])
         scale = 100 / mark["regret"]
         more = mean_sem([scale * (a - b) for a, b in zip(ours["regrets"], mark["regrets"], strict=True)])
         d, T = _place(mark)
         column = f"d {d}, T {T}, epsilon {mark['epsilon']:g}: % more regret than with public contexts"
-        cells.append(Cell(OURS, column, None, *more, "not-in-paper"))
+        cells.append(unprinted(OURS, column, *more))
     return cells
 
 

@@ -35,13 +35,13 @@ from adaprivate.check import InputError
 from adaprivate.experiments import ROUNDS, Cell, Row
 from adaprivate.policies import Settings
 from adaprivate.simulation import mean_sem, policy_settings
-from adaprivate_papers._cells import OF_TUNED, PAPER_SEEDS
+from adaprivate_papers._cells import OF_TUNED, PAPER_SEEDS, unprinted
+from adaprivate_papers._plots import error_bars
 from adaprivate_papers._world import percents, played
 
 SOURCE = "our own comparison; no table is printed"
 QUESTION = "Who learns most at equal true privacy?"
 SEEDS = PAPER_SEEDS
-PAPER: dict[tuple[str, str], float] = {}
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 DELTA = 1e-5
 PLACE = environments.environment("synthetic", {})
@@ -249,7 +249,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
                 column = "any epsilon" if row["epsilon"] is None else f"true epsilon {row['epsilon']:g}"
                 if row["epsilon"] is not None and not math.isclose(row["true_epsilon"], row["epsilon"], rel_tol=0.01):
                     missed = f"{column} is not reached, but"
-                    cells.append(Cell(f"[{name}] {label}", missed, None, row["true_epsilon"], None, "not-in-paper"))
+                    cells.append(unprinted(f"[{name}] {label}", missed, row["true_epsilon"]))
                 for what, (ours, sem) in {
                     "learned share, %": row["learned_share"],
                     "regret": row["regret"],
@@ -257,7 +257,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
                     "% of LinUCB": (row["percent"], row["percent_sem"]),
                     OF_TUNED: (row["percent_of_tuned"], row["percent_of_tuned_sem"]),
                 }.items():
-                    cells.append(Cell(f"[{name}] {label}", f"{column}: {what}", None, ours, sem, "not-in-paper"))
+                    cells.append(unprinted(f"[{name}] {label}", f"{column}: {what}", ours, sem))
     return cells
 
 
@@ -288,14 +288,11 @@ def plot(rows: Sequence[Row], axes: Any) -> None:
         units.append(f"{style} {notion_name}")
         for label, entries in list_.items():
             policy, best = entries[0]["policy"], entries[0]["choice"] == BEST
-            share = [row["learned_share"][0] for row in entries]
-            bars = [2 * (row["learned_share"][1] or 0.0) for row in entries]
+            at, shares = [row["epsilon"] for row in entries], [row["learned_share"] for row in entries]
             look = {"ls": style, "color": colours[policy], "mfc": "white" if best else colours[policy]}
             look["marker"] = "s" if best else "o"
             named = f"[{notion_name}] {label}"
-            axes.errorbar(
-                [row["epsilon"] for row in entries], share, yerr=bars, ms=4, lw=1, elinewidth=0.5, label=named, **look
-            )
+            error_bars(axes, at, shares, ms=4, lw=1, elinewidth=0.5, label=named, **look)
     axes.set_xscale("log")
     axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
     unit = f"true epsilon at delta {DELTA:g}, for the privacy unit {'; '.join(units)}"

@@ -11,7 +11,8 @@ import numpy as np
 from adaprivate.experiments import Cell, Row
 from adaprivate.simulation import mean_sem
 from adaprivate_papers import leaderboard
-from adaprivate_papers._cells import OF_TUNED, paired_points
+from adaprivate_papers._cells import OF_TUNED, paired_points, unprinted
+from adaprivate_papers._plots import error_bars
 from adaprivate_papers._world import beside_linucb, runs
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
@@ -64,7 +65,6 @@ class NoiseAwareRivals:
     SOURCE = "our own policy; docs/noise-aware.md"
     QUESTION = "How far ahead are the noise-aware policies, at equal privacy?"
     SEEDS = 200
-    PAPER: dict[tuple[str, str], float] = {}
     SETTINGS = _settings(EPSILONS, RIVALS)
     QUICK = _settings((1.0,), ())
 
@@ -86,15 +86,13 @@ class NoiseAwareRivals:
             values["% of linucb"] = (row["percent"], row["percent_sem"])
             values[OF_TUNED] = (row["percent_of_tuned"], row["percent_of_tuned_sem"])
             for what, (value, sem) in values.items():
-                cells.append(Cell(row["row"], f"{column}: {what}", None, value, sem, "not-in-paper"))
+                cells.append(unprinted(row["row"], f"{column}: {what}", value, sem))
         baseline = rows[0]["baseline"]
         for epsilon in dict.fromkeys(row["epsilon"] for row in rows if row["epsilon"] is not None):
             here = {row["row"]: row for row in rows if row["epsilon"] == epsilon}
             for rule in RULES:
                 gain = paired_points(here[OURS[0]]["runs"], here[NOMINAL.format(rule)]["runs"], baseline)
-                cells.append(
-                    Cell(f"{OURS[0]} - {rule}, as published", f"epsilon {epsilon:g}: points", None, *gain, "not-in-paper")
-                )
+                cells.append(unprinted(f"{OURS[0]} - {rule}, as published", f"epsilon {epsilon:g}: points", *gain))
         return cells
 
     def answer(self, rows: Sequence[Row]) -> str:
@@ -120,9 +118,7 @@ class NoiseAwareRivals:
                 continue
             ours = entries[0]["policy"] in OURS
             look: dict[str, Any] = {"lw": 2.2} if ours else {"lw": 0.9, "ls": "--"}
-            at = [row["epsilon"] for row in entries]
-            bars = 2 * np.array([sem or 0.0 for _, sem in values])
-            axes.errorbar(at, [mean for mean, _ in values], bars, marker="o", ms=3, label=label, **look)
+            error_bars(axes, [row["epsilon"] for row in entries], values, marker="o", ms=3, label=label, **look)
         axes.set(
             xscale="log",
             xlabel="true epsilon (unit: one reward replaced), delta 1e-5; as published: nominal",
@@ -181,7 +177,6 @@ class NoiseAwareStudy:
     QUESTION = "Is one default safe?"
     SEEDS = 12
     KEPT = True
-    PAPER: dict[tuple[str, str], float] = {}
     SETTINGS = [*_study_settings((2_000, 10_000), (0.1, 1.0, 5.0)), *_study_settings((100_000,), (1.0,))]
     QUICK = [s for s in _study_settings((2_000,), (1.0,)) if s["row"] in ("synthetic, d 5, K 2", "needle, d 5, K 5")]
 
@@ -200,9 +195,9 @@ class NoiseAwareStudy:
         for policy in OURS:
             worst = max(rows, key=lambda row: excess(row, policy)[0])
             label = f"{worst['row']}, {worst['column']}"
-            cells.append(Cell(f"worst of {policy}, %", label, None, *excess(worst, policy), "not-in-paper"))
+            cells.append(unprinted(f"worst of {policy}, %", label, *excess(worst, policy)))
         for row in rows:
-            cells.append(Cell(row["row"], f"{row['column']}: excess, %", None, *excess(row, OURS[0]), "not-in-paper"))
+            cells.append(unprinted(row["row"], f"{row['column']}: excess, %", *excess(row, OURS[0])))
         return cells
 
     def answer(self, rows: Sequence[Row]) -> str:
@@ -227,7 +222,4 @@ class NoiseAwareStudy:
         axes.legend(fontsize=8)
 
 
-EXPERIMENTS = (
-    NoiseAwareRivals,
-    NoiseAwareStudy,
-)
+EXPERIMENTS = (NoiseAwareRivals, NoiseAwareStudy)

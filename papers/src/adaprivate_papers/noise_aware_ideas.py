@@ -8,6 +8,7 @@ from typing import Any
 from adaprivate import environments
 from adaprivate.experiments import ROUNDS, Cell, Row
 from adaprivate.simulation import Run, mean_sem, policy_settings
+from adaprivate_papers._cells import unprinted
 from adaprivate_papers._world import measured, played, runs
 
 WORLDS: dict[str, tuple[str, dict[str, Any], int]] = {
@@ -81,7 +82,6 @@ class Ablation:
     SOURCE = "our own policy; docs/noise-aware.md"
     QUESTION = "What is each idea of the noise-aware policies worth?"
     SEEDS = 200
-    PAPER: dict[tuple[str, str], float] = {}
     SETTINGS: list[Mapping[str, Any]] = [
         {"row": row, "policy": policy, "options": {**options, "epsilon": epsilon}, "world": world, "epsilon": epsilon}
         for row, policy, options, world in ROWS
@@ -112,9 +112,7 @@ class Ablation:
                 ("regret", [run.regret for run in row["runs"]]),
                 ("learned share, %", [100 * run.learned_share for run in row["runs"]]),
             ):
-                cells.append(
-                    Cell(row["row"], f"epsilon {row['epsilon']:g}: {what}", None, *mean_sem(values), "not-in-paper")
-                )
+                cells.append(unprinted(row["row"], f"epsilon {row['epsilon']:g}: {what}", *mean_sem(values)))
         return cells
 
     def answer(self, rows: Sequence[Row]) -> str:
@@ -173,7 +171,6 @@ class Exploration:
     SOURCE = "our own policy; docs/noise-aware.md"
     QUESTION = "When is it better to sample, to be optimistic, or to be greedy?"
     SEEDS = 100
-    PAPER: dict[tuple[str, str], float] = {}
     SETTINGS = settings(RULES, list(WORLDS))
     QUICK = settings({rule: RULES[rule] for rule in ("noise-aware", "ts, default", "greedy")}, ["short"])
 
@@ -191,9 +188,9 @@ class Exploration:
             here = {row["column"]: mean_sem(row["regrets"]) for row in rows if row["row"] == world}
             best = min(mean for mean, _ in here.values())
             for rule, (mean, sem) in here.items():
-                cells.append(Cell(world, f"{rule}: regret", None, mean, sem, "not-in-paper"))
+                cells.append(unprinted(world, f"{rule}: regret", mean, sem))
                 share = None if sem is None else sem / best
-                cells.append(Cell(world, f"{rule}: relative to the best", None, mean / best, share, "not-in-paper"))
+                cells.append(unprinted(world, f"{rule}: relative to the best", mean / best, share))
         return cells
 
     def answer(self, rows: Sequence[Row]) -> str:
@@ -221,7 +218,4 @@ class Exploration:
         axes.legend(fontsize=7)
 
 
-EXPERIMENTS = (
-    Ablation,
-    Exploration,
-)
+EXPERIMENTS = (Ablation, Exploration)

@@ -12,7 +12,7 @@ import numpy as np
 from adaprivate import privacy
 from adaprivate.environments.arms import ExponentialArms
 from adaprivate.experiments import Cell, Row, compared
-from adaprivate_papers._cells import claim, regret_cells
+from adaprivate_papers._cells import claim, regret_cells, unprinted
 from adaprivate_papers._plots import regret_at
 from adaprivate_papers._world import ARM_DELTA, ARM_ROUNDS, ARM_SEEDS, ARMS, on_arms
 
@@ -55,7 +55,7 @@ class OuFigure1:
                 compared(SYMMETRIC, kind, 1.0, ratio, None, abs(ratio - 1), 0.1),
             ]
         return cells + [
-            Cell(f"{pair}, {kind}", f"delta {delta:g}", None, privacy.gdp_epsilon(row[kind], delta), None, "not-in-paper")
+            unprinted(f"{pair}, {kind}", f"delta {delta:g}", privacy.gdp_epsilon(row[kind], delta))
             for row in rows
             for pair in (f"b {row['prepulls']}, c {row['variance']:g}",)
             for kind in ("published", "tight")
@@ -133,7 +133,7 @@ class OuFigure2:
         standard = "standard, b 0, c 1"
         return [
             replace(compared(standard, "mu by Lemma 4", 316.0, published, None, abs(published - 316), 0.5), computed=True),
-            Cell(standard, "mu, tight", None, tight, None, "not-in-paper"),
+            unprinted(standard, "mu, tight", tight),
             *claims(rows),
             *regret_cells(rows),
         ]
@@ -263,10 +263,4 @@ class OuFigure5:
         return cells
 
 
-EXPERIMENTS = (
-    OuFigure1,
-    OuFigure2,
-    OuFigure3,
-    OuFigure4,
-    OuFigure5,
-)
+EXPERIMENTS = (OuFigure1, OuFigure2, OuFigure3, OuFigure4, OuFigure5)

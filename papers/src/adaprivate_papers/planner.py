@@ -18,6 +18,7 @@ from adaprivate.experiments import Cell, Row
 from adaprivate.planning.prediction import Task, predicted
 from adaprivate.planning.prospect import FREE, OURS, PLAIN, prospect
 from adaprivate.planning.worlds import World
+from adaprivate_papers._cells import unprinted
 
 QUESTION = "How near does `adaprivate plan` come to what is simulated, where it was not fitted?"
 
@@ -25,7 +26,6 @@ SOURCE = "our own planner against simulation; no table is printed"
 SEEDS = 40
 KEPT = True
 PARTIAL = True
-PAPER: dict[tuple[str, str], float] = {}
 EPSILONS = (0.2, 0.7, 1.5, 4.0)
 DELTA, NEAR = 1e-5, 0.03
 FIRST_SEED, FIRST_SEED_QUICK = 3_000_000, 0
@@ -91,14 +91,16 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
         errors = np.array([error for _, error in found if error is not None])
         if errors.size:
             near = float(np.mean(np.abs(errors) <= NEAR))
-            cells.append(_cell(f"{name}, {errors.size} predictions", "within 3 points, %", 100 * near))
-            cells.append(_cell(f"{name}, {errors.size} predictions", "root mean square error, points", 100 * _rms(errors)))
+            cells.append(unprinted(f"{name}, {errors.size} predictions", "within 3 points, %", 100 * near))
+            cells.append(
+                unprinted(f"{name}, {errors.size} predictions", "root mean square error, points", 100 * _rms(errors))
+            )
             worst = 100 * float(np.abs(errors).max())
-            cells.append(_cell(f"{name}, {errors.size} predictions", "largest error, points", worst))
+            cells.append(unprinted(f"{name}, {errors.size} predictions", "largest error, points", worst))
     for row in rows:
         for name, (known, share, sem) in row["shares"].items():
             words = "not predicted" if known is None else f"predicted {100 * known:.1f}"
-            cells.append(_cell(row["row"], f"{row['column']}: {name}, {words}", 100 * share, sem and 100 * sem))
+            cells.append(unprinted(row["row"], f"{row['column']}: {name}, {words}", 100 * share, sem and 100 * sem))
     return cells
 
 
@@ -110,10 +112,6 @@ def errors_of(row: Row, name: str) -> float | None:
 
 def _rms(errors: Any) -> float:
     return float(np.sqrt(np.mean(np.square(errors))))
-
-
-def _cell(row: str, column: str, ours: float, sem: float | None = None) -> Cell:
-    return Cell(row, column, None, ours, sem, "not-in-paper")
 
 
 def plot(rows: Sequence[Row], axes: Any) -> None:

@@ -17,13 +17,13 @@ from typing import Any
 
 from adaprivate.experiments import ROUNDS, Cell, Row
 from adaprivate.simulation import mean_sem
-from adaprivate_papers._cells import OF_TUNED
+from adaprivate_papers._cells import OF_TUNED, unprinted
+from adaprivate_papers._plots import error_band
 from adaprivate_papers._world import beside_linucb
 
 SOURCE = "our own policy; docs/noise-aware.md"
 QUESTION = "What does privacy cost?"
 SEEDS = 40
-PAPER: dict[tuple[str, str], float] = {}
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 5.0)
 OURS, FLIPS = "noise-aware (ours)", "randomised response"
 PUBLISHED, REPAIRED = "AdaPrivate-TS, published", "AdaPrivate-UCB, repaired"
@@ -64,7 +64,7 @@ def compare(rows: Sequence[Row]) -> list[Cell]:
     for row in rows:
         at = "" if row["epsilon"] is None else f"epsilon {row['epsilon']:g}: "
         for what, key in (("learned share, %", "share"), ("regret", "regret"), (OF_TUNED, "percent_of_tuned")):
-            cells.append(Cell(row["row"], f"{at}{what}", None, row[key], row[f"{key}_sem"], "not-in-paper"))
+            cells.append(unprinted(row["row"], f"{at}{what}", row[key], row[f"{key}_sem"]))
     return cells
 
 
@@ -88,9 +88,7 @@ def plot(rows: Sequence[Row], axes: Any, measure: str = "share") -> None:
         at, mean = [row["epsilon"] for row in here], [row[measure] for row in here]
         look: dict[str, Any] = {"lw": 3.0 if name == OURS else 1.6, "color": f"C{place}"}
         axes.plot(at, mean, "o--" if name in (REPAIRED, PUBLISHED) else "o-", label=name, **look)
-        spread = [2 * (row[f"{measure}_sem"] or 0.0) for row in here]
-        low, high = ([m + sign * s for m, s in zip(mean, spread, strict=True)] for sign in (-1, 1))
-        axes.fill_between(at, low, high, color=f"C{place}", alpha=0.12, lw=0)
+        error_band(axes, at, [(row[measure], row[f"{measure}_sem"]) for row in here], f"C{place}")
     for name, dashes in ((TUNED, "-"), (LINUCB, "--"), (RANDOM, ":")):
         for row in (row for row in rows if row["row"] == name):
             axes.axhline(row[measure], ls=dashes, color="0.45", lw=1.2, label=name)

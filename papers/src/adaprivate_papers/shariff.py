@@ -13,7 +13,7 @@ import numpy as np
 from adaprivate import policies
 from adaprivate.experiments import Cell, Row, compared
 from adaprivate.simulation import mean_sem
-from adaprivate_papers._cells import growth_exponent
+from adaprivate_papers._cells import growth_exponent, unprinted
 from adaprivate_papers._plots import plot_curves
 from adaprivate_papers._world import measured
 
@@ -67,7 +67,7 @@ class ShariffDimension:
         slope, sem = growth_exponent(dimensions, np.array([row["regrets"] for row in rows]).T)
         cells = [compared(ROW, SLOPE, self.PAPER[ROW, SLOPE], slope, sem, abs(slope - 2), 0.5)]
         for dimension, row in zip(dimensions, rows, strict=True):
-            cells.append(Cell(ROW, f"regret, d = {dimension}", None, *mean_sem(row["regrets"]), "not-in-paper"))
+            cells.append(unprinted(ROW, f"regret, d = {dimension}", *mean_sem(row["regrets"])))
         return cells
 
     def plot(self, rows: Sequence[Row], axes: Any) -> None:
@@ -153,11 +153,9 @@ class ShariffVariants:
                 if (gap, finding) in self.PAPER:
                     cells.append(Cell(gap, finding, self.PAPER[gap, finding], holds, None, _verdict(holds)))
             for variant, row in here.items():
-                cells.append(Cell(gap, f"regret, {variant}", None, *mean_sem(row["regrets"]), "not-in-paper"))
+                cells.append(unprinted(gap, f"regret, {variant}", *mean_sem(row["regrets"])))
                 late = [100 * (1 - curve[2 * len(curve) // 5 - 1] / curve[-1]) for curve in row["curves"]]
-                cells.append(
-                    Cell(gap, f"% of it after 2/5 of the rounds, {variant}", None, *mean_sem(late), "not-in-paper")
-                )
+                cells.append(unprinted(gap, f"% of it after 2/5 of the rounds, {variant}", *mean_sem(late)))
         return cells
 
     def plot(self, rows: Sequence[Row], axes: Any) -> None:
@@ -200,7 +198,6 @@ class ShariffShift:
     QUESTION = "How does the shift of the regulariser change regret?"
     SEEDS = 2
     KEPT = True
-    PAPER: dict[tuple[str, str], float] = {}
     SETTINGS = _by_shift(ROUNDS, (0.001, 0.01, 0.1, 1.0, 10.0))
     QUICK = _by_shift(20_000, (0.1, 1.0))
 
@@ -213,10 +210,7 @@ class ShariffShift:
 
     def compare(self, rows: Sequence[Row]) -> list[Cell]:
         """Regret for every shift."""
-        return [
-            Cell(row["row"], f"regret, rho_min x {row['multiple']:g}", None, *mean_sem(row["regrets"]), "not-in-paper")
-            for row in rows
-        ]
+        return [unprinted(row["row"], f"regret, rho_min x {row['multiple']:g}", *mean_sem(row["regrets"])) for row in rows]
 
     def plot(self, rows: Sequence[Row], axes: Any) -> None:
         """Regret against rho_min, both logarithmic; a ring marks the published shift."""
@@ -230,8 +224,4 @@ class ShariffShift:
         axes.legend()
 
 
-EXPERIMENTS = (
-    ShariffDimension,
-    ShariffVariants,
-    ShariffShift,
-)
+EXPERIMENTS = (ShariffDimension, ShariffVariants, ShariffShift)

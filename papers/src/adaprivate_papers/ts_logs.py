@@ -16,6 +16,7 @@ from adaprivate.logs.judge import learn_from, sample_for
 from adaprivate.experiments import Cell, Row, compared
 from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import mean_sem, policy_settings, run_all, whole_state
+from adaprivate_papers._plots import error_bars
 from adaprivate_papers._world import rounds_of, true_value, uniform_log
 
 LENGTH, FRESH = 50_000, 20_000
@@ -239,15 +240,11 @@ class OPEJester:
     def plot(self, rows: Sequence[Row], axes: Any) -> None:
         """Truth and estimates with two standard errors, one group for each policy."""
         for k, column in enumerate(("true value", *ESTIMATES.values())):
-            means, sems = zip(*(mean_sem(row[column]) for row in rows), strict=True)
             places = [i + 0.15 * (k - 1.5) for i in range(len(rows))]
-            axes.errorbar(places, means, yerr=[2 * (s or 0.0) for s in sems], fmt="o", ms=4, capsize=2, label=column)
+            error_bars(axes, places, [mean_sem(row[column]) for row in rows], fmt="o", ms=4, capsize=2, label=column)
         axes.set_xticks(range(len(rows)), [row["row"] for row in rows], rotation=20, ha="right", fontsize=7)
         axes.set_ylabel("reward per round (bars: two standard errors over seeds)")
         axes.legend(fontsize=8)
 
 
-EXPERIMENTS = (
-    Table5,
-    OPEJester,
-)
+EXPERIMENTS = (Table5, OPEJester)

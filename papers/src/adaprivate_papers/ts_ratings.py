@@ -20,8 +20,9 @@ from adaprivate_papers._cells import (
     percent_cells,
     printed_levels,
     reward_rate,
+    unprinted,
 )
-from adaprivate_papers._plots import plot_reward
+from adaprivate_papers._plots import error_bars, plot_reward
 from adaprivate_papers._world import BEST_FEATURES, CENTRES, RATING_ROUNDS, on_ratings, quick_ratings
 
 EPSILONS = (1.0, 2.0, 5.0, 10.0)
@@ -98,7 +99,7 @@ class Half:
             entry = found[row, "epsilon 1"]
             rates = [reward_rate(run, entry["rounds"]) for run in entry["runs"]]
             change, sem = mean_sem([float(rate[1:4].mean() - rate[0]) for rate in rates])
-            cells.append(Cell(row, "epsilon 1, reward after the first release - before", None, change, sem, "not-in-paper"))
+            cells.append(unprinted(row, "epsilon 1, reward after the first release - before", change, sem))
         return cells
 
 
@@ -334,7 +335,7 @@ class DPSVD:
             column = f"feature epsilon {epsilon:g}"
             published = feature_guarantee(epsilon, DELTA, calibration="published-unsound").epsilon
             cells.append(Cell(CLAIMED, column, epsilon, published, None, "unsound-as-published", computed=True))
-            cells.append(Cell(OURS, column, None, feature_guarantee(epsilon, DELTA).epsilon, None, "not-in-paper"))
+            cells.append(unprinted(OURS, column, feature_guarantee(epsilon, DELTA).epsilon))
         found = {(row["row"], row["column"]): row for row in rows}
         cells += percent_cells(rows, {})
         public = found["AdaPrivate-TS", "public features"]
@@ -348,9 +349,7 @@ class DPSVD:
         both = overlapping_guarantee(
             feature_guarantee(1.0, DELTA), privacy.GaussianPrice(privacy.gdp_mu(1.0, DELTA)), DELTA, rewards_per_person=1
         )
-        cells.append(
-            Cell("people behind features and rewards", "epsilon of both", None, both.epsilon, None, "not-in-paper")
-        )
+        cells.append(unprinted("people behind features and rewards", "epsilon of both", both.epsilon))
         return cells
 
     def plot(self, rows: Sequence[Row], axes: Any) -> None:
@@ -359,16 +358,10 @@ class DPSVD:
             mine = {row["column"]: row for row in rows if row["row"] == policy}
             columns = [*list(_WORLDS)[1:], "public features"]
             levels = [click_rate(mine[column]) for column in columns]
-            bars = [2 * (sem or 0.0) for _, sem in levels]
-            axes.errorbar(range(len(columns)), [mean for mean, _ in levels], yerr=bars, marker="o", ms=4, label=policy)
+            error_bars(axes, range(len(columns)), levels, marker="o", ms=4, label=policy)
         axes.set_xticks(range(len(columns)), columns, fontsize=8)
         axes.set_ylabel("reward per round (bars: two standard errors)")
         axes.legend(fontsize=8)
 
 
-EXPERIMENTS = (
-    Table3Jester,
-    Table3MovieLens,
-    AmplificationMovieLens,
-    DPSVD,
-)
+EXPERIMENTS = (Table3Jester, Table3MovieLens, AmplificationMovieLens, DPSVD)

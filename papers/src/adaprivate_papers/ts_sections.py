@@ -15,11 +15,13 @@ from adaprivate_papers._cells import (
     PAPER_SEEDS,
     cell,
     growth_exponent,
+    level,
     paired_points,
     percent_cells,
+    unprinted,
     with_our_spread,
 )
-from adaprivate_papers._plots import plot_regret
+from adaprivate_papers._plots import error_bars, plot_regret
 from adaprivate_papers._world import beside_linucb
 
 SIZE, WIDTH, DECAY = "batch size", "exploration v", "decay v0, gamma"
@@ -90,7 +92,7 @@ class Robustness:
                 lead, sem = paired_points(high["runs"], printed["runs"], baseline)
                 agrees = "agrees" if lead <= 3 * (sem or 0.0) else "differs"
                 cells.append(Cell(grid, "best", self.PAPER[grid, "best"], float(high["column"]), None, agrees))
-                cells.append(Cell(grid, "lead of the best over 300, points", None, lead, sem, "not-in-paper"))
+                cells.append(unprinted(grid, "lead of the best over 300, points", lead, sem))
             if grid == DECAY:
                 spread, sem = paired_points(high["runs"], low["runs"], baseline)
                 half = None if sem is None else sem / 2
@@ -103,8 +105,7 @@ class Robustness:
         """Percent of LinUCB for every value of every grid, with bars of two standard errors, and the printed floors."""
         for grid in _GRIDS:
             at = [i for i, row in enumerate(rows) if row["row"] == grid]
-            bars = [2 * (rows[i]["percent_sem"] or 0.0) for i in at]
-            axes.errorbar(at, [rows[i]["percent"] for i in at], yerr=bars, fmt="o-", capsize=3, label=grid)
+            error_bars(axes, at, [level(rows[i]) for i in at], fmt="o-", capsize=3, label=grid)
             if grid in FLOORS:
                 axes.hlines(FLOORS[grid], at[0], at[-1], colors="black", linestyles=":")
         axes.set_xticks(range(len(rows)), [row["column"] for row in rows], rotation=60, fontsize=8)
@@ -170,10 +171,10 @@ class TScaling:
                 pair = None if printed is None else with_our_spread(printed, sem, seeds)
                 cells.append(cell(name, column, pair, value, sem))
             for row, (value, sem) in zip(ours, scaled, strict=True):
-                cells.append(cell(name, f"R / sqrt T, T = {row['rounds']}", None, value, sem))
+                cells.append(unprinted(name, f"R / sqrt T, T = {row['rounds']}", value, sem))
                 if (name, EXPONENT) in self.PAPER:
                     lost, error = mean_sem(_lost(row))
-                    cells.append(cell(name, f"lost to LinUCB / sqrt T, T = {row['rounds']}", None, lost, error))
+                    cells.append(unprinted(name, f"lost to LinUCB / sqrt T, T = {row['rounds']}", lost, error))
         return cells
 
     def plot(self, rows: Sequence[Row], axes: Any) -> None:
@@ -181,9 +182,8 @@ class TScaling:
         for name in dict.fromkeys(row["row"] for row in rows):
             ours = [row for row in rows if row["row"] == name]
             scaled = [mean_sem([run.regret / math.sqrt(row["rounds"]) for run in row["runs"]]) for row in ours]
-            bars = [2 * (sem or 0.0) for _, sem in scaled]
             line = "--" if "centred" in name else "-"
-            axes.errorbar(LENGTHS, [mean for mean, _ in scaled], yerr=bars, capsize=3, marker="o", ls=line, label=name)
+            error_bars(axes, LENGTHS, scaled, capsize=3, marker="o", ls=line, label=name)
         for epsilon, (low, high) in RANGES.items():
             axes.fill_between(LENGTHS, low, high, alpha=0.4, label=f"printed, epsilon {epsilon:g}")
         axes.set_xscale("log")
@@ -255,17 +255,17 @@ class ForcedExploration:
                 cells.append(compared(name, AT_LEAST, LOW, ours, sem, LOW - ours, slack))
                 cells.append(compared(name, AT_MOST, HIGH, ours, sem, ours - HIGH, slack))
             else:
-                cells.append(cell(name, "% of LinUCB", None, ours, sem))
-            cells.append(cell(name, OF_TUNED, None, row["percent_of_tuned"], row["percent_of_tuned_sem"]))
+                cells.append(unprinted(name, "% of LinUCB", ours, sem))
+            cells.append(unprinted(name, OF_TUNED, row["percent_of_tuned"], row["percent_of_tuned_sem"]))
             if "forced" in name:
                 share, error = mean_sem([100 * run.state["forced rounds"] / ROUNDS for run in played])
                 printed = self.PAPER.get((name, SHARE))
                 verdict = "not-in-paper" if printed is None else "agrees" if share < LIMIT else "differs"
                 cells.append(Cell(name, SHARE, printed, share, error, verdict))
                 gain, error = paired_points(played, plain[row["options"]["epsilon"]], row["baseline"])
-                cells.append(cell(name, "gain by forcing, points", None, gain, error))
+                cells.append(unprinted(name, "gain by forcing, points", gain, error))
             eigenvalue, error = mean_sem([run.state["least eigenvalue"] for run in played])
-            cells.append(cell(name, "least eigenvalue of A", None, eigenvalue, error))
+            cells.append(unprinted(name, "least eigenvalue of A", eigenvalue, error))
         return cells
 
     def plot(self, rows: Sequence[Row], axes: Any) -> None:
@@ -277,8 +277,4 @@ class ForcedExploration:
         plot_regret(styled, axes)
 
 
-EXPERIMENTS = (
-    Robustness,
-    TScaling,
-    ForcedExploration,
-)
+EXPERIMENTS = (Robustness, TScaling, ForcedExploration)

@@ -11,14 +11,16 @@ from adaprivate_papers._cells import (
     PAPER_SEEDS,
     Printed,
     cell,
+    level,
     means,
     paired_points,
     percent_cells,
     printed_levels,
     tuned_cell,
+    unprinted,
     with_our_spread,
 )
-from adaprivate_papers._plots import plot_regret
+from adaprivate_papers._plots import error_band, plot_regret
 from adaprivate_papers._world import beside_linucb, true_epsilon
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0)
@@ -65,10 +67,7 @@ class Table1:
     def compare(self, rows: Sequence[Row]) -> list[Cell]:
         """Levels, then the paired advantage of TS over UCB."""
         cells = percent_cells(rows, PRINTED_1)
-        cells += [
-            Cell(r["row"], f"{r['column']}, learned share", None, 100 * r["learned_share"], None, "not-in-paper")
-            for r in rows
-        ]
+        cells += [unprinted(r["row"], f"{r['column']}, learned share", 100 * r["learned_share"]) for r in rows]
         cells.sort(key=lambda c: [r["row"] for r in rows].index(c.row))
         found = {(row["row"], row["column"]): row["runs"] for row in rows}
         baseline = found["LinUCB (not private)", "any epsilon"]
@@ -91,10 +90,8 @@ class Table1:
         for place, name in enumerate(NAMES):
             here = {row["options"]["epsilon"]: row for row in rows if row["row"] == name}
             at, mean = list(here), [row["percent"] for row in here.values()]
-            spread = [2 * (row["percent_sem"] or 0.0) for row in here.values()]
             axes.plot(at, mean, "o-", lw=1.8, color=f"C{place}", label=f"{name}, ours")
-            low, high = ([m + sign * s for m, s in zip(mean, spread, strict=True)] for sign in (-1, 1))
-            axes.fill_between(at, low, high, color=f"C{place}", alpha=0.12, lw=0)
+            error_band(axes, at, [level(row) for row in here.values()], f"C{place}")
             axes.plot(
                 at, [self.PAPER[name, f"epsilon {e:g}"] for e in at], "x", ms=7, color=f"C{place}", label=f"{name}, printed"
             )
@@ -361,9 +358,4 @@ class Table6:
         )
 
 
-EXPERIMENTS = (
-    Table1,
-    Table2,
-    Table4,
-    Table6,
-)
+EXPERIMENTS = (Table1, Table2, Table4, Table6)

@@ -19,7 +19,8 @@ from adaprivate.policies.adaprivate.batched import AdaPrivateTSSettings
 from adaprivate.policies.core.dispatch import select, update
 from adaprivate.purposes import Purpose
 from adaprivate.simulation import mean_sem, policy_settings, run_all
-from adaprivate_papers._cells import PAPER_SEEDS, cell, growth_exponent, with_our_spread
+from adaprivate_papers._cells import PAPER_SEEDS, cell, growth_exponent, unprinted, with_our_spread
+from adaprivate_papers._plots import error_bars
 from adaprivate_papers._world import runs
 
 REPLICAS = 500
@@ -114,16 +115,15 @@ class Proposition4:
             for name, factor in (("Prop. 4", 1.0), ("accumulated noise", row["factor"])):
                 expected = covariance(row, factor)
                 error = float(np.linalg.norm(observed - expected) / np.linalg.norm(expected))
-                cells.append(cell(row["row"], f"relative error of {name}", None, error, None))
-                cells.append(cell(row["row"], f"p-value of {name}", None, p_value(row["deviations"], expected), None))
+                cells.append(unprinted(row["row"], f"relative error of {name}", error))
+                cells.append(unprinted(row["row"], f"p-value of {name}", p_value(row["deviations"], expected)))
         return cells
 
     def plot(self, rows: Sequence[Row], axes: Any) -> None:
         """The privacy part after each number of batches beside the claim."""
         cells = [found for found in self.compare(rows) if found.column == PART]
         at = range(len(rows))
-        bars = [2 * (found.sem or 0.0) for found in cells]
-        axes.errorbar(at, [found.ours for found in cells], yerr=bars, fmt="o", capsize=4, label="measured")
+        error_bars(axes, at, [(found.ours, found.sem) for found in cells], fmt="o", capsize=4, label="measured")
         axes.plot(at, [row["factor"] for row in rows], "_", ms=24, color="black", label="noise of the released sum")
         axes.axhline(1, ls=":", color="tab:red", label="Prop. 4 as Theorem 7 uses it")
         axes.set_xticks(at, [row["row"] for row in rows])
@@ -296,14 +296,12 @@ class NoiseGrowth:
             cells.append(replace(cell(name, EXPONENT, pair, slope, sem), computed=kind == "two arms"))
             for row in ours:
                 if kind == "two arms":
-                    cells.append(
-                        cell(name, f"worst gap, K = {row['batches']}, in sigma", None, float(row["added"][0]), None)
-                    )
+                    cells.append(unprinted(name, f"worst gap, K = {row['batches']}, in sigma", float(row["added"][0])))
                     if row["noise"] == "independent":
                         scaled = row["stated"] / math.sqrt(row["batches"])
-                        cells.append(cell(name, f"lower bound, K = {row['batches']}, in sigma sqrt K", None, scaled, None))
+                        cells.append(unprinted(name, f"lower bound, K = {row['batches']}, in sigma sqrt K", scaled))
                 else:
-                    cells.append(cell(name, f"added regret, T = {row['rounds']}", None, *mean_sem(row["added"])))
+                    cells.append(unprinted(name, f"added regret, T = {row['rounds']}", *mean_sem(row["added"])))
         return cells
 
     def plot(self, rows: Sequence[Row], axes: Any) -> None:
@@ -424,18 +422,18 @@ class EffectiveDimension:
             cells.append(replace(compared(name, GROWTH, printed, exponent, None, off, 0.1), computed=True))
             for title, key in (("T^2 tr(A^-2)", "trace"), ("regret added by noise", "added")):
                 slope, sem = growth_exponent(sizes, np.array([row[key] for row in ours]).T)
-                cells.append(cell(name, f"growth exponent of {title} in d", None, slope, sem))
+                cells.append(unprinted(name, f"growth exponent of {title} in d", slope, sem))
             largest = spectrum(power, sizes[-1])
-            cells.append(cell(name, f"participation ratio, d = {sizes[-1]}", None, float(1 / (largest**2).sum()), None))
+            cells.append(unprinted(name, f"participation ratio, d = {sizes[-1]}", float(1 / (largest**2).sum())))
             for row in ours:
                 mu = spectrum(power, row["dimension"])
-                cells.append(cell(row["row"], "d_eff = sum mu^-2", None, effective_dimension(mu), None))
+                cells.append(unprinted(row["row"], "d_eff = sum mu^-2", effective_dimension(mu)))
                 for title, key in (
                     ("T^2 tr(A^-2)", "trace"),
                     ("eigenvalue bound / trace bound", "gap"),
                     ("regret added by noise", "added"),
                 ):
-                    cells.append(cell(row["row"], title, None, *mean_sem(row[key])))
+                    cells.append(unprinted(row["row"], title, *mean_sem(row[key])))
         return cells
 
     def plot(self, rows: Sequence[Row], axes: Any) -> None:
@@ -450,9 +448,4 @@ class EffectiveDimension:
         axes.legend(fontsize=8)
 
 
-EXPERIMENTS = (
-    Proposition4,
-    PrefixNoise,
-    NoiseGrowth,
-    EffectiveDimension,
-)
+EXPERIMENTS = (Proposition4, PrefixNoise, NoiseGrowth, EffectiveDimension)

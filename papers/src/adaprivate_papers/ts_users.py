@@ -12,7 +12,8 @@ import numpy as np
 from adaprivate import privacy
 from adaprivate.experiments import ROUNDS, Cell, Row, compared, unsound
 from adaprivate.simulation import mean_sem
-from adaprivate_papers._cells import OF_TUNED, PAPER_SEEDS, cell, with_our_spread
+from adaprivate_papers._cells import OF_TUNED, PAPER_SEEDS, cell, level, unprinted, with_our_spread
+from adaprivate_papers._plots import error_bars
 from adaprivate_papers._world import BEST_FEATURES, beside_linucb, measured, prepared
 
 USER_ROUNDS, DELTA, CLAIMED = 20_000, 1e-5, 5.0
@@ -122,9 +123,9 @@ class UserLevel:
                 true, printed = true_epsilon(row["visits"]), self.PAPER.get((name, TRUE))
                 verdict = "not-in-paper" if printed is None else "unsound-as-published"
                 cells.append(Cell(name, TRUE, printed, true, None, verdict, computed=True))
-            cells.append(Cell(name, f"{at}regret", None, row["regret"], row["regret_sem"], "not-in-paper"))
+            cells.append(unprinted(name, f"{at}regret", row["regret"], row["regret_sem"]))
             share, sem = mean_sem([100 * run.learned_share for run in row["runs"]])
-            cells.append(Cell(name, f"{at}{SHARE}", None, share, sem, "not-in-paper"))
+            cells.append(unprinted(name, f"{at}{SHARE}", share, sem))
         return cells
 
     def answer(self, rows: Sequence[Row]) -> str:
@@ -154,15 +155,8 @@ class UserLevel:
                 continue
             shares = [mean_sem([100 * run.learned_share for run in row["runs"]]) for row in mine]
             exposed = scheme in (*UNPROTECTED, PUBLISHED)
-            axes.errorbar(
-                [row["visits"] for row in mine],
-                [share for share, _ in shares],
-                yerr=[2 * (sem or 0.0) for _, sem in shares],
-                capsize=3,
-                label=scheme,
-                lw=1.0 if exposed else 1.6,
-                **({"ls": "--"} if exposed else {}),
-            )
+            look = {"lw": 1.0, "ls": "--"} if exposed else {"lw": 1.6}
+            error_bars(axes, [row["visits"] for row in mine], shares, capsize=3, label=scheme, **look)
         ticks = sorted({row["visits"] for row in here})
         axes.set(xlabel=f"visits per person ({kind})", ylabel="learned share, % (bars: two standard errors)")
         axes.set_xticks(np.array(ticks))
@@ -276,20 +270,17 @@ class GroupPrivacy:
                     found = cell(name, titled, with_our_spread(self.PAPER[name, titled], sem, len(row["runs"])), ours, sem)
                     cells.append(unsound(found) if rule == CLIPPED else found)
                 if not sections:
-                    cells.append(Cell(name, column, None, ours, sem, "not-in-paper"))
+                    cells.append(unprinted(name, column, ours, sem))
             tuned = row["percent_of_tuned"], row["percent_of_tuned_sem"]
-            cells.append(Cell(name, OF_TUNED, None, *tuned, "not-in-paper"))
+            cells.append(unprinted(name, OF_TUNED, *tuned))
         return cells
 
     def plot(self, rows: Sequence[Row], axes: Any) -> None:
         """Percent of LinUCB against the number of events a person may have, one line for each rule."""
         for rule in (NAIVE, CLIPPED, SOUND, SPACED, *OURS):
             ours = [row for row in rows if row["rule"] == rule]
-            bars = [2 * (row["percent_sem"] or 0.0) for row in ours]
             style = {"ls": "--"} if rule == CLIPPED else {}
-            axes.errorbar(
-                [r["events"] for r in ours], [r["percent"] for r in ours], yerr=bars, capsize=3, label=rule, **style
-            )
+            error_bars(axes, [row["events"] for row in ours], [level(row) for row in ours], capsize=3, label=rule, **style)
         for printed, mark, label in ((_LEVELS, "x", "printed, Sec 4.6"), (_SEC_6, "+", "printed, Sec 6.1")):
             axes.plot([k for _, k in printed], list(printed.values()), mark, color="black", label=label)
         axes.axhline(86, color="0.6", lw=0.8, label="random play")
@@ -297,7 +288,4 @@ class GroupPrivacy:
         axes.legend(fontsize=8)
 
 
-EXPERIMENTS = (
-    UserLevel,
-    GroupPrivacy,
-)
+EXPERIMENTS = (UserLevel, GroupPrivacy)

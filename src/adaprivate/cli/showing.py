@@ -27,8 +27,9 @@ def demo(
     json: Json = False,
 ) -> None:
     """What is this, does it work, what does privacy cost, is it sound: one page, from runs made now."""
-    from adaprivate import experiments, report
+    from adaprivate import experiments, extras, report
 
+    extras.expect("polars", "matplotlib")
     started = time.monotonic()
     chosen = [experiments.experiment(name) for name in (MAIN, *BESIDE)]
     steps = sum(len(one.only([], quick=quick)) for one in chosen) + len(CHANNELS)
