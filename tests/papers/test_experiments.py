@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from adaprivate import experiments, mechanisms
+from adaprivate import experiments, mechanisms, privacy
 from adaprivate_papers import _cells, ts_theory, ts_users
 
 
@@ -99,10 +99,10 @@ def test_worst_spread_of_events(events, clip):
         return [[]] if n == 0 else [[m, *p] for m in range(1, min(n, largest) + 1) for p in partitions(n - m, m)]
 
     splits = partitions(events, events)
-    assert ts_users.worst_change(events, clip, attained=True) ** 2 == pytest.approx(
+    assert privacy.clipped_reach(events, clip, attained=True) ** 2 == pytest.approx(
         max(sum(attained(n) ** 2 for n in split) for split in splits)
     )
-    assert ts_users.worst_change(events, clip) ** 2 == pytest.approx(
+    assert privacy.clipped_reach(events, clip) ** 2 == pytest.approx(
         max(sum(min(n, 2 * clip) ** 2 for n in split) for split in splits)
     )
 

@@ -47,6 +47,16 @@ def unprinted(row: str, column: str, value: float, sem: float | None = None) -> 
     return Cell(row, column, None, value, sem, "not-in-paper")
 
 
+def near(row: str, column: str, printed: float | None, ours: float, sem: float | None, tolerance: float) -> Cell:
+    """Ours beside a printed number: they agree within this tolerance."""
+    return compared(row, column, printed, ours, sem, abs(ours - (printed or 0.0)), tolerance)
+
+
+def by_row(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """The rows of each name, in order."""
+    return {name: [row for row in rows if row["row"] == name] for name in dict.fromkeys(row["row"] for row in rows)}
+
+
 def with_our_spread(mean: float, sem: float | None, seeds: int) -> tuple[float, float]:
     """A mean printed without its deviation: the paper's seeds are taken to spread as ours do."""
     return mean, (sem or 0.0) * math.sqrt(seeds)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from adaprivate import environments, privacy
-from adaprivate.experiments import Cell, Row, compared
+from adaprivate.experiments import Cell, Row
 from adaprivate.policies.arms.sampling import public_pair
 from adaprivate.simulation import mean_sem
-from adaprivate_papers._cells import at_most, regret_cells, unprinted
+from adaprivate_papers._cells import at_most, near, regret_cells, unprinted
 from adaprivate_papers._plots import regret_at
 from adaprivate_papers._world import ARM_DELTA, ARM_ROUNDS, ARMS, on_arms
 
@@ -52,7 +52,7 @@ class HuHegde:
             stated = self.PAPER[row["row"], row["column"]]
             share = 0.02 if row["row"] == "dp-se" else 0.1
             ours, sem = row["regret"], row["regret_sem"]
-            cells.append(compared(row["row"], row["column"], stated, ours, sem, abs(ours - stated), share * stated))
+            cells.append(near(row["row"], row["column"], stated, ours, sem, share * stated))
         return cells
 
 

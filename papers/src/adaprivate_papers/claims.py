@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adaprivate import privacy
-from adaprivate.experiments import Cell, Row, compared
+from adaprivate.experiments import Cell, Row
+from adaprivate_papers._cells import near
 
 SOURCE = "AdaPrivate-TS (Riyazat & Ukwatta), Ou et al. 2024, Shariff & Sheffet 2018"
 QUESTION = "Do the papers keep the privacy they state?"
@@ -95,7 +96,7 @@ def _cell(kind: str, row: str, column: str, ours: float) -> Cell:
     if kind == "epsilon":
         return Cell(row, column, stated, ours, None, "agrees" if ours <= stated else "unsound-as-published")
     digits = len(f"{stated:g}".partition(".")[2])
-    return compared(row, column, stated, ours, None, abs(ours - stated), 10.0 ** -max(digits, 2 if stated > 1 else 3))
+    return near(row, column, stated, ours, None, 10.0 ** -max(digits, 2 if stated > 1 else 3))
 
 
 def compare(rows: Sequence[Row]) -> list[Cell]:

@@ -11,8 +11,8 @@ import numpy as np
 
 from adaprivate import privacy
 from adaprivate.environments.arms import ExponentialArms
-from adaprivate.experiments import Cell, Row, compared
-from adaprivate_papers._cells import claim, regret_cells, unprinted
+from adaprivate.experiments import Cell, Row
+from adaprivate_papers._cells import claim, near, regret_cells, unprinted
 from adaprivate_papers._plots import regret_at
 from adaprivate_papers._world import ARM_DELTA, ARM_ROUNDS, ARM_SEEDS, ARMS, on_arms
 
@@ -52,7 +52,7 @@ class OuFigure1:
             ratio = of[9, 1.0] / of[0, 10.0]
             cells += [
                 claim(LOWER, kind, 1.0, lower),
-                compared(SYMMETRIC, kind, 1.0, ratio, None, abs(ratio - 1), 0.1),
+                near(SYMMETRIC, kind, 1.0, ratio, None, 0.1),
             ]
         return cells + [
             unprinted(f"{pair}, {kind}", f"delta {delta:g}", privacy.gdp_epsilon(row[kind], delta))
@@ -132,7 +132,7 @@ class OuFigure2:
         published, tight = privacy.published_thompson_mu(ARM_ROUNDS), privacy.thompson_mu(ARM_ROUNDS, ARMS)
         standard = "standard, b 0, c 1"
         return [
-            replace(compared(standard, "mu by Lemma 4", 316.0, published, None, abs(published - 316), 0.5), computed=True),
+            replace(near(standard, "mu by Lemma 4", 316.0, published, None, 0.5), computed=True),
             unprinted(standard, "mu, tight", tight),
             *claims(rows),
             *regret_cells(rows),
@@ -163,7 +163,7 @@ class OuFigure3:
         """The arms' means, what the text says, and the regret of every pair."""
         cells = []
         for ((row, column), stated), ours in zip(MEANS.items(), ExponentialArms().means.tolist(), strict=True):
-            cells.append(replace(compared(row, column, stated, ours, None, abs(ours - stated), 1e-3), computed=True))
+            cells.append(replace(near(row, column, stated, ours, None, 1e-3), computed=True))
         return [*cells, *claims(rows), *regret_cells(rows)]
 
 

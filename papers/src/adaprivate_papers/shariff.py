@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from adaprivate import policies
-from adaprivate.experiments import Cell, Row, compared
+from adaprivate.experiments import Cell, Row
 from adaprivate.simulation import mean_sem
-from adaprivate_papers._cells import growth_exponent, unprinted
+from adaprivate_papers._cells import by_row, growth_exponent, near, unprinted
 from adaprivate_papers._plots import plot_curves
 from adaprivate_papers._world import measured
 
@@ -65,7 +65,7 @@ class ShariffDimension:
         """The slope, then the regret in every dimension."""
         dimensions = [row["world"]["dimension"] for row in rows]
         slope, sem = growth_exponent(dimensions, np.array([row["regrets"] for row in rows]).T)
-        cells = [compared(ROW, SLOPE, self.PAPER[ROW, SLOPE], slope, sem, abs(slope - 2), 0.5)]
+        cells = [near(ROW, SLOPE, self.PAPER[ROW, SLOPE], slope, sem, 0.5)]
         for dimension, row in zip(dimensions, rows, strict=True):
             cells.append(unprinted(ROW, f"regret, d = {dimension}", *mean_sem(row["regrets"])))
         return cells
@@ -214,8 +214,7 @@ class ShariffShift:
 
     def plot(self, rows: Sequence[Row], axes: Any) -> None:
         """Regret against rho_min, both logarithmic; a ring marks the published shift."""
-        for name in dict.fromkeys(row["row"] for row in rows):
-            ours = [row for row in rows if row["row"] == name]
+        for name, ours in by_row(rows).items():
             means = [float(np.mean(row["regrets"])) for row in ours]
             (line,) = axes.loglog([row["rho_min"] for row in ours], means, "o-", label=name)
             usual = [(row["rho_min"], mean) for row, mean in zip(ours, means, strict=True) if row["multiple"] == 1]

@@ -13,9 +13,10 @@ from adaprivate.environments import Environment
 from adaprivate.logs.log import Log
 from adaprivate.logs.estimators import estimate
 from adaprivate.logs.judge import learn_from, sample_for
-from adaprivate.experiments import Cell, Row, compared
+from adaprivate.experiments import Cell, Row
 from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import mean_sem, policy_settings, run_all, whole_state
+from adaprivate_papers._cells import near
 from adaprivate_papers._plots import error_bars
 from adaprivate_papers._world import rounds_of, true_value, uniform_log
 
@@ -107,8 +108,7 @@ class Table5:
             for column in (TRUTH, "naive error", *NAMES.values(), "IPS sem", "best"):
                 ours, sem = mean_sem(row[column])
                 printed = self.PAPER.get((row["row"], column))
-                off, tolerance = abs(ours - (printed or 0.0)), TOLERANCE + 3 * (sem or 0.0)
-                cells.append(compared(row["row"], column, printed, ours, sem, off, tolerance))
+                cells.append(near(row["row"], column, printed, ours, sem, TOLERANCE + 3 * (sem or 0.0)))
         return cells
 
     def plot(self, rows: Sequence[Row], axes: Any) -> None:
@@ -158,8 +158,7 @@ def _jester_log(seed: int, rounds: int) -> tuple[Log, Any, Any]:
 
 def _jester_cell(row: str, column: str, ours: float, sem: float | None, allowed: float) -> Cell:
     printed = OPEJester.PAPER.get((row, column))
-    tolerance = allowed + 0.0005 + 3 * (sem or 0.0)
-    return compared(row, column, printed, ours, sem, abs(ours - (printed or 0.0)), tolerance)
+    return near(row, column, printed, ours, sem, allowed + 0.0005 + 3 * (sem or 0.0))
 
 
 class OPEJester:

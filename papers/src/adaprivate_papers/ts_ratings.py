@@ -16,6 +16,7 @@ from adaprivate_papers._cells import (
     click_rate,
     level_cells,
     means,
+    near,
     paired_points,
     percent_cells,
     printed_levels,
@@ -251,8 +252,7 @@ class AmplificationMovieLens:
                     gain, sem = paired_points(ours["runs"], theirs["runs"], theirs["baseline"])
                     label = name.format(rate)
                     printed = self.PAPER.get((label, column))
-                    tolerance = 3 * math.sqrt(2) * (sem or 0.0)
-                    found_here = compared(label, column, printed, gain, sem, abs(gain - (printed or 0.0)), tolerance)
+                    found_here = near(label, column, printed, gain, sem, 3 * math.sqrt(2) * (sem or 0.0))
                     cells.append(found_here if printed is None else unsound(found_here))
         return cells
 

@@ -13,6 +13,7 @@ from adaprivate.simulation import mean_sem
 from adaprivate_papers._cells import (
     OF_TUNED,
     PAPER_SEEDS,
+    by_row,
     cell,
     growth_exponent,
     level,
@@ -159,8 +160,7 @@ class TScaling:
     def compare(self, rows: Sequence[Row]) -> list[Cell]:
         """The extremes and the exponent that are claimed, then every value."""
         cells: list[Cell] = []
-        for name in dict.fromkeys(row["row"] for row in rows):
-            ours = [row for row in rows if row["row"] == name]
+        for name, ours in by_row(rows).items():
             seeds = len(ours[0]["runs"])
             scaled = [mean_sem([run.regret / math.sqrt(row["rounds"]) for run in row["runs"]]) for row in ours]
             claims = [("lowest R / sqrt T", min(scaled)), ("highest R / sqrt T", max(scaled))]
@@ -179,8 +179,7 @@ class TScaling:
 
     def plot(self, rows: Sequence[Row], axes: Any) -> None:
         """R / sqrt(T) against T beside the printed ranges."""
-        for name in dict.fromkeys(row["row"] for row in rows):
-            ours = [row for row in rows if row["row"] == name]
+        for name, ours in by_row(rows).items():
             scaled = [mean_sem([run.regret / math.sqrt(row["rounds"]) for run in row["runs"]]) for row in ours]
             line = "--" if "centred" in name else "-"
             error_bars(axes, LENGTHS, scaled, capsize=3, marker="o", ls=line, label=name)

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from adaprivate import privacy
-from adaprivate.experiments import Cell, Row, compared, unsound
+from adaprivate.experiments import Cell, Row, unsound
 from adaprivate_papers._cells import (
     PAPER_SEEDS,
     Printed,
     cell,
     level,
     means,
+    near,
     paired_points,
     percent_cells,
     printed_levels,
@@ -272,8 +273,7 @@ POINTS = 2.0
 
 
 def _judged(row: str, column: str, ours: float, sem: float | None) -> Cell:
-    printed = Table6.PAPER.get((row, column))
-    return compared(row, column, printed, ours, sem, abs(ours - (printed or 0.0)), POINTS + (sem or 0.0))
+    return near(row, column, Table6.PAPER.get((row, column)), ours, sem, POINTS + (sem or 0.0))
 
 
 class Table6:

@@ -14,12 +14,12 @@ from adaprivate import mechanisms
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, entry, streams
 from adaprivate.environments.synthetic import ArmsWorld, arms_world
-from adaprivate.experiments import ROUNDS, Cell, Row, compared
+from adaprivate.experiments import ROUNDS, Cell, Row
 from adaprivate.policies.adaprivate.batched import AdaPrivateTSSettings
 from adaprivate.policies.core.dispatch import select, update
 from adaprivate.purposes import Purpose
 from adaprivate.simulation import mean_sem, policy_settings, run_all
-from adaprivate_papers._cells import PAPER_SEEDS, cell, growth_exponent, unprinted, with_our_spread
+from adaprivate_papers._cells import PAPER_SEEDS, by_row, cell, growth_exponent, near, unprinted, with_our_spread
 from adaprivate_papers._plots import error_bars
 from adaprivate_papers._world import runs
 
@@ -167,9 +167,7 @@ class PrefixNoise:
             for measure in ("largest", "rms"):
                 column = f"{row['batches']} batches, {measure}"
                 printed = self.PAPER.get((row["noise"], column))
-                cells.append(
-                    compared(row["noise"], column, printed, row[measure], None, abs(row[measure] - (printed or 0.0)), 0.005)
-                )
+                cells.append(near(row["noise"], column, printed, row[measure], None, 0.005))
         return cells
 
     def answer(self, rows: Sequence[Row]) -> str:
@@ -286,8 +284,7 @@ class NoiseGrowth:
     def compare(self, rows: Sequence[Row]) -> list[Cell]:
         """Exponents against the claim, then the regret at every size."""
         cells: list[Cell] = []
-        for name in dict.fromkeys(row["row"] for row in rows):
-            ours = [row for row in rows if row["row"] == name]
+        for name, ours in by_row(rows).items():
             kind = ours[0]["kind"]
             tail = ours[-len(_TAILS[kind]) :]
             slope, sem = growth_exponent(_sizes(tail), np.array([row["added"] for row in tail]).T)
@@ -306,8 +303,7 @@ class NoiseGrowth:
 
     def plot(self, rows: Sequence[Row], axes: Any) -> None:
         """Added regret against the number of batches, on log scales."""
-        for name in dict.fromkeys(row["row"] for row in rows):
-            ours = [row for row in rows if row["row"] == name]
+        for name, ours in by_row(rows).items():
             colour = "0.4" if name == _PUBLISHED else f"C{NOISES.index(ours[0]['noise'])}"
             style = "--" if ours[0]["kind"] == "two arms" else "-"
             added = [max(row["added"].mean(), 1.0) for row in ours]
@@ -418,8 +414,7 @@ class EffectiveDimension:
             defined = np.array([[effective_dimension(spectrum(power, d)) for d in sizes]])
             exponent, _ = growth_exponent(sizes, defined)
             printed = self.PAPER.get((name, GROWTH))
-            off = abs(exponent - (printed or 0.0))
-            cells.append(replace(compared(name, GROWTH, printed, exponent, None, off, 0.1), computed=True))
+            cells.append(replace(near(name, GROWTH, printed, exponent, None, 0.1), computed=True))
             for title, key in (("T^2 tr(A^-2)", "trace"), ("regret added by noise", "added")):
                 slope, sem = growth_exponent(sizes, np.array([row[key] for row in ours]).T)
                 cells.append(unprinted(name, f"growth exponent of {title} in d", slope, sem))

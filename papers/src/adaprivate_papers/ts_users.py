@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from adaprivate import privacy
-from adaprivate.experiments import ROUNDS, Cell, Row, compared, unsound
+from adaprivate.experiments import ROUNDS, Cell, Row, unsound
 from adaprivate.simulation import mean_sem
-from adaprivate_papers._cells import OF_TUNED, PAPER_SEEDS, cell, level, unprinted, with_our_spread
+from adaprivate_papers._cells import OF_TUNED, PAPER_SEEDS, cell, level, near, unprinted, with_our_spread
 from adaprivate_papers._plots import error_bars
 from adaprivate_papers._world import BEST_FEATURES, beside_linucb, measured, prepared
 
@@ -167,7 +167,6 @@ RHO = privacy.zcdp_rho(CLAIMED, DELTA)
 LEVEL, BUDGET = "% of LinUCB", "rho per event"
 OURS = ("ledger", "ledger, scalar", "group privacy", "first visit", "randomised response, 1", "randomised response, k")
 """Schemes of `user-level` that keep epsilon for people who really return."""
-worst_change = privacy.clipped_reach
 NAIVE, CLIPPED, SOUND, SPACED = "k^2 rho", "clipped at sqrt k, published", "clipped, sound", "one event a batch"
 
 
@@ -178,7 +177,7 @@ def sigma(rule: str, events: int) -> float:
     return {
         NAIVE: events * published,
         CLIPPED: root * published,
-        SOUND: worst_change(events, root) * exact,
+        SOUND: privacy.clipped_reach(events, root) * exact,
         SPACED: root * exact,
     }[rule]
 
@@ -257,10 +256,9 @@ class GroupPrivacy:
             if rule == NAIVE and k in _BUDGETS:
                 ours = RHO / privacy.group_rho(1.0, [k])
                 digits = len(f"{_BUDGETS[k]:g}".partition(".")[2])
-                off, tolerance = abs(ours - _BUDGETS[k]), 0.5 * 10.0**-digits
-                cells.append(replace(compared(name, BUDGET, _BUDGETS[k], ours, None, off, tolerance), computed=True))
+                cells.append(replace(near(name, BUDGET, _BUDGETS[k], ours, None, 0.5 * 10.0**-digits), computed=True))
             if rule == CLIPPED:
-                true = privacy.gdp_epsilon(worst_change(k, math.sqrt(k), attained=True) / row["sigma"], DELTA)
+                true = privacy.gdp_epsilon(privacy.clipped_reach(k, math.sqrt(k), attained=True) / row["sigma"], DELTA)
                 cells.append(Cell(name, TRUE, CLAIMED, true, None, "unsound-as-published", computed=True))
             share, share_sem = mean_sem([100 * run.learned_share for run in row["runs"]])
             for column, ours, sem in ((LEVEL, row["percent"], row["percent_sem"]), (SHARE, share, share_sem)):
@@ -271,8 +269,7 @@ class GroupPrivacy:
                     cells.append(unsound(found) if rule == CLIPPED else found)
                 if not sections:
                     cells.append(unprinted(name, column, ours, sem))
-            tuned = row["percent_of_tuned"], row["percent_of_tuned_sem"]
-            cells.append(unprinted(name, OF_TUNED, *tuned))
+            cells.append(unprinted(name, OF_TUNED, row["percent_of_tuned"], row["percent_of_tuned_sem"]))
         return cells
 
     def plot(self, rows: Sequence[Row], axes: Any) -> None:
