@@ -330,7 +330,7 @@ def test_a_name_that_exists_is_refused_and_nothing_is_added():
         adaprivate.register(clash)
     clash = module("mine", a_policy("fresh"), renamed("environments", "needle", "needle")())
     with pytest.raises(
-        InputError, match=r"^Expected environment='needle' to be .* adaprivate\.environments\.needle and mine"
+        InputError, match=r"^Expected environment='needle' to be .* adaprivate\.environments\.adversarial and mine"
     ):
         adaprivate.register(clash)
     assert (policies.names(), environments.names()) == before

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from adaprivate.environments.gap import Gap
 from typer.testing import CliRunner
 
 import adaprivate as ap
 from adaprivate import environments, policies
 from adaprivate.cli import app
+from adaprivate.environments.adversarial import Gap
 from adaprivate_papers._world import rounds_of
 
 ROOT = Path(__file__).parents[2]
