@@ -18,8 +18,8 @@ from adaprivate.check import Array, Floats
 from adaprivate.compiled import Streams, borrowed, entry, streams
 from adaprivate.environments import Environment
 from adaprivate.environments.protocol import draw
-from adaprivate.logs.log import Log
 from adaprivate.experiments import ROUNDS, Row
+from adaprivate.logs.log import Log
 from adaprivate.policies import Settings
 from adaprivate.policies.core.propensities import choice_probabilities
 from adaprivate.purposes import Purpose

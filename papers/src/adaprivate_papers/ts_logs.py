@@ -10,10 +10,10 @@ import numpy as np
 
 from adaprivate import environments
 from adaprivate.environments import Environment
-from adaprivate.logs.log import Log
+from adaprivate.experiments import Cell, Row
 from adaprivate.logs.estimators import estimate
 from adaprivate.logs.judge import learn_from, sample_for
-from adaprivate.experiments import Cell, Row
+from adaprivate.logs.log import Log
 from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import mean_sem, policy_settings, run_all, whole_state
 from adaprivate_papers._cells import near
