@@ -20,6 +20,16 @@ def left(service, table=schema.rewards):
         return {*connection.scalars(sa.select(table.c.round))}
 
 
+def all_closed(service, clock, decided):
+    """Close what is full; the limits by stream, and the rounds that wait for a batch."""
+    clock.now += 61
+    while service.close_due():
+        pass
+    with service.database.reading() as connection:
+        limits = erasure.limits_of(connection)[1]
+    return limits, {one.round for one in decided if one.round >= limits[int(one.holdback)]}
+
+
 @contextmanager
 def watched(service):
     """What transactions that write do: statements with the number of rows that they changed, and where each ends."""
@@ -71,12 +81,7 @@ def test_deletions_wait_for_a_slot_and_are_small(service, clock, monkeypatch, ho
     decided = decide(service, 95)
     late = decide(service, 5)
     service.reward([(one.decision_id, 1.0) for one in decided])
-    clock.now += 61
-    while service.close_due():
-        pass
-    with service.database.reading() as connection:
-        limits = erasure.limits_of(connection)[1]
-    waiting = {one.round for one in decided if one.round >= limits[int(one.holdback)]}
+    _, waiting = all_closed(service, clock, decided)
     spent = {one.round for one in decided} - waiting
     assert waiting, "the test needs some of each"
     assert len(spent) > 30
@@ -204,12 +209,7 @@ def test_an_export_holds_no_spent_reward(service, clock, tmp_path, monkeypatch):
     made(service, holdback=0.4, rounds=1_000, batch_size=20)
     decided = decide(service, 70)
     service.reward([(one.decision_id, 1.0) for one in decided])
-    clock.now += 61
-    while service.close_due():
-        pass
-    with service.database.reading() as connection:
-        limits = erasure.limits_of(connection)[1]
-    waiting = {one.round for one in decided if one.round >= limits[int(one.holdback)]}
+    limits, waiting = all_closed(service, clock, decided)
     assert any(one.round >= min(limits.values()) and one.round not in waiting for one in decided)
     file, passphrase = tmp_path / "page.bandit", "a passphrase of the test's"
     export(service.database, service.journal, "page", file, passphrase)

@@ -69,8 +69,8 @@ class AdaPrivateTSUserSettings(AdaPrivateTSSettings):
     Guarantee: (epsilon, delta), user, replace all rewards of one person, by docs/privacy.md "People".
     Deviates: the noise covers the worst way in which k events fall into batches, a replaced person moving each by twice the
         clip; the published sqrt(k) / sqrt(2 rho) covers neither and is reachable only as calibration="published-unsound",
-        whose guarantee prints the epsilon it really gives. Only the first ``counted_visits`` visits (k events)
-        of each person ever count.
+        whose guarantee prints the epsilon it really gives. Only the first ``counted_visits``
+        visits of each person (k events) ever count.
     """
 
     name: ClassVar[str] = "adaprivate-ts-user"
