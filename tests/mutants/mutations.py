@@ -634,6 +634,16 @@ MUTATIONS = [
         "planned twice after an interruption",
         (("tests/policies/test_counted_once.py", "interrupted"),),
     ),
+    Mutation(
+        POLICY,
+        "            reward = self._missing if entry.reward is None else entry.reward\n"
+        "            if self._engine.one_step:",
+        "            after = self._open.get(number + 1, entry).reward\n"
+        "            reward = (after or self._missing) if entry.reward is None else entry.reward\n"
+        "            if self._engine.one_step:",
+        "a missing reward that takes the next one's value, which then counts twice",
+        (("tests/policies/test_counted_once.py", "told_of_and"),),
+    ),
     # --- simulation -----------------------------------------------------------------------------------------------------
     Mutation(
         BOOKS,
@@ -1266,6 +1276,27 @@ MUTATIONS = [
         "            with self.database.writing()",
         "rewards deleted outside their slots",
         ((ERASED, "wait_for_a_slot and sqlite"),),
+    ),
+    Mutation(
+        "service/erasure.py",
+        "    yield Piece(schema.rewards, bandit, ())\n",
+        "",
+        "a refusal to delete that the log notes only where rewards came",
+        ((ERASED, "refuses and sqlite"),),
+    ),
+    Mutation(
+        "service/moving.py",
+        "    _forget(database, row)\n",
+        "",
+        "rewards that stay for good where a bandit moved away",
+        ((ERASED, "left and sqlite"),),
+    ),
+    Mutation(
+        "data/inspecting.py",
+        "return hashes(spelled(values))",
+        "return hashes(values)",
+        "a user of a log who is two people by spelling",
+        ((PUBLISHED, "spellings"),),
     ),
     Mutation(
         "service/erasure.py",
