@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from tests.service.conftest import ITEMS, decide, made
 
 from adaprivate import check
+from adaprivate.mechanisms import packing
 from adaprivate.mechanisms.noise import NOISE_BITS, Secure
 from adaprivate.mechanisms.plan import plan_from_bytes
 from adaprivate.service import closing, reading, schema
@@ -680,6 +681,22 @@ def test_an_estimate_counts_every_told_reward_once(service, clock, policy):
         close_all(service)
     found = sorted(rows(service, schema.ledger), key=lambda row: row.batch)
     assert [json.loads(row.summary)["whole"][1] for row in found] == [row.end for row in found]
+
+
+@pytest.mark.parametrize("came", [0, 4])
+def test_an_estimate_counts_the_rewards_of_items_whether_or_not_they_came(service, clock, came):
+    """Each round is in a sum that was released, or in one that waits."""
+    made(service, policy="noise-aware", options={"channel": "items"}, epsilon=5.0)
+    for _ in range(6):
+        service.reward([(one.decision_id, 1.0) for one in decide(service, 10)[:came]])
+        clock.now += 61
+        close_all(service)
+    last = max(rows(service, schema.ledger), key=lambda row: row.batch)
+    (book,) = rows(service, schema.books)
+    waiting = sum(count for _, _, count in packing.from_bytes(book.book)["blocks"])
+    counted = json.loads(last.summary)["whole"][1]
+    assert counted > 0
+    assert counted + waiting == last.end
 
 
 def test_people_have_other_names_in_every_bandit(service):
