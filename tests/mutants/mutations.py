@@ -1292,9 +1292,9 @@ MUTATIONS = [
         ((ERASED, "left and sqlite"),),
     ),
     Mutation(
-        "data/inspecting.py",
-        "return hashes(spelled(values))",
-        "return hashes(values)",
+        "logs/log_table.py",
+        "hashes(spelled(block[columns.user]))",
+        "hashes(block[columns.user])",
         "a user of a log who is two people by spelling",
         ((PUBLISHED, "spellings"),),
     ),
