@@ -1,8 +1,11 @@
 """Policies with their options in the signature: the same as by name, and they cannot drift from their settings."""
 
+import ast
 import dataclasses
 import inspect
+import pickle
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,5 +62,25 @@ def test_options_reach_the_policy():
     policy = ap.RRLinUCB(dimension=3, rounds=50, epsilon=2.0, seed=0, reward_window=2)
     assert (policy.settings.name, policy.settings.epsilon, policy.reward_window) == ("rr-linucb", 2.0, 2)
     policy.learn(policy.decide(np.eye(3)), True)
-    with pytest.raises(TypeError, match="epsilom"):
+    with pytest.raises(ap.InputError, match="epsilom"):
         ap.RRLinUCB(dimension=3, rounds=50, epsilom=2.0, seed=0)
+    with pytest.raises(ap.InputError, match="Expected rounds to be given for rr-linucb"):
+        ap.RRLinUCB(seed=0)
+    with pytest.raises(TypeError, match="positional"):
+        ap.RRLinUCB(50)
+
+
+def test_type_checkers_read_the_same_settings_and_the_same_other_options():
+    """mypy holds their use, in ``typed_options.py``; here they are held against what runs."""
+    classes = {
+        node.name: node for node in ast.walk(ast.parse(Path(named.__file__).read_text())) if isinstance(node, ast.ClassDef)
+    }
+    use = {ast.unparse(node.target): ast.unparse(node.value) for node in classes.pop("_Use").body[1:]}
+    by_name = inspect.signature(opening.policy).parameters
+    assert use == {"dimension": "None"} | {option: repr(by_name[option].default) for option in ALSO}
+    bases = {f"_{function}": ["_Use", policies.settings_class(name).__name__] for function, name in named.NAMES.items()}
+    assert {name: [base.id for base in node.bases] for name, node in classes.items()} == bases
+
+
+def test_they_can_be_sent_to_another_process():
+    assert pickle.loads(pickle.dumps(ap.NoiseAware)) is ap.NoiseAware
