@@ -43,7 +43,7 @@ def journeys(name: str) -> dict[str, dict[str, int]]:
     offered = iter(np.random.default_rng(0).normal(size=(400, 5, 4)) / 4)
 
     def made() -> Any:
-        return ap.policy(name, rounds=400, epsilon=1.0, source=ap.mechanisms.Secure())
+        return ap.policy(name, rounds=400, epsilon=1.0, source=ap.Secure())
 
     def until_released() -> None:
         while policy.version == 0:

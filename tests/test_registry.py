@@ -468,3 +468,35 @@ def test_states_of_one_name_in_two_packages_are_not_mixed_up(order, tmp_path):
         done = run(tmp_path, "-c", CHOOSE_BOTH, *names)
         assert done.returncode == 0, done.stderr
         assert done.stdout.splitlines() == [expected[name] for name in names]
+
+
+def test_the_names_of_policies_are_read_without_importing_any():
+    """Read in their sources, they are what their modules offer, each in the module that it is offered by."""
+    read = {
+        name: offer.module
+        for name, offer in Registry("policies", "adaprivate.policies", dict, by_text=True)._all().found.items()
+    }
+    offered = {name: policies._registry.module(name).__name__ for name in policies.names()}
+    imported = Registry("policies", "adaprivate.policies", policies._offers)
+    registry._registries["policies"] = policies._registry
+    assert read == {name: offer.module for name, offer in imported._all().found.items()} == offered
+
+
+@pytest.mark.parametrize(("name", "room"), [("linucb", "linear"), ("noise-aware", "noise_aware")])
+def test_a_policy_by_name_imports_its_own_room(name, room):
+    code = f"""if True:
+        import sys
+        import adaprivate as ap
+        ap.policy({name!r}, rounds=50, seed=0)
+        rooms = [module.split(".")[2:] for module in sys.modules if module.startswith("adaprivate.policies.")]
+        print(*{{room for room, *files in rooms if files}})
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == {"core", room}
+
+
+def test_names_are_imported_where_no_source_is_installed(monkeypatch):
+    monkeypatch.setattr(registry, "_source", lambda info: None)
+    found = Registry("policies", "adaprivate.policies", policies._offers, by_text=True)
+    registry._registries["policies"] = policies._registry
+    assert found.names() == policies.names()

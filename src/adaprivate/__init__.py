@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from adaprivate.errors import ClippedWarning, InputError, LittleToLearnWarning
     from adaprivate.features import Featuriser
     from adaprivate.logs.evaluate import evaluate
+    from adaprivate.mechanisms import Secure
     from adaprivate.mechanisms.laws.randomised_response import flip
     from adaprivate.planning import plan
     from adaprivate.registry import register
@@ -50,6 +51,7 @@ __all__ = [
     "RRLinUCB",
     "RandomPlay",
     "RewardRefusedError",
+    "Secure",
     "TunedLinUCB",
     "__version__",
     "environments",
@@ -73,6 +75,7 @@ _LAZY = {
     "InputError": "adaprivate.errors",
     "LittleToLearnWarning": "adaprivate.errors",
     "RewardRefusedError": "adaprivate.runtime.decisions",
+    "Secure": "adaprivate.mechanisms",
     "flip": "adaprivate.mechanisms.laws.randomised_response",
     "environments": "adaprivate.environments",
     "evaluate": "adaprivate.logs.evaluate",

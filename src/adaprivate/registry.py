@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
@@ -35,15 +36,17 @@ _HOMES = (
     "adaprivate.experiments",
 )
 """Each keeps registries; imported when a module is registered, so that they can say whether it is theirs."""
+_NAME = re.compile(r'^    name: ClassVar\[str\] = "([^"]+)"$', re.MULTILINE)
+"""The name of a class, in the source of its module."""
 _registries: dict[str, Registry[Any]] = {}
 Value = TypeVar("Value")
 
 
 class _Offer(NamedTuple, Generic[Value]):
-    """What stands under a name, and the module it comes from."""
+    """What stands under a name: the module it comes from, and the value, or None where the module waits to be asked."""
 
     module: str
-    value: Value
+    value: Value | None
 
 
 class _Table(NamedTuple, Generic[Value]):
@@ -58,16 +61,25 @@ class Registry(Generic[Value]):
     """Everything of one kind, by name, found when first asked for.
 
     ``offers`` says what a module has of this kind: its values by name. The modules of ``package``, where there is one, are
-    all imported, and those that offer nothing passed over.
+    all imported, and those that offer nothing passed over. With ``by_text`` each is imported when it is asked for: its
+    names are read in its source, one a class, ``name: ClassVar[str] = "..."``.
     """
 
-    def __init__(self, kind: str, package: str | None, offers: Callable[[ModuleType], Mapping[str, Value]]) -> None:
+    def __init__(
+        self,
+        kind: str,
+        package: str | None,
+        offers: Callable[[ModuleType], Mapping[str, Value]],
+        *,
+        by_text: bool = False,
+    ) -> None:
         self.kind = check.one_of("kind", kind, KINDS)
         self.package = package
         self._word = KINDS[kind]
         self._offers = offers
+        self._by_text = by_text
         self._given: dict[str, ModuleType] = {}
-        self._own_offers: list[tuple[str, Mapping[str, Value]]] | None = None
+        self._own_offers: list[tuple[str, Mapping[str, Value | None]]] | None = None
         self._table: _Table[Value] | None = None
         _registries[kind] = self
 
@@ -77,7 +89,13 @@ class Registry(Generic[Value]):
 
     def find(self, name: str) -> Value:
         """What stands under this name; an unknown, contested or broken one is refused with the reason."""
-        return self._offer(name).value
+        offer = self._offer(name)
+        if offer.value is not None:
+            return offer.value
+        offered = self._offers(importlib.import_module(offer.module))
+        check.expect(name in offered, self._word, name, f"to be offered by {offer.module}")
+        self._all().found[name] = _Offer(offer.module, offered[name])
+        return offered[name]
 
     def module(self, name: str) -> ModuleType:
         """The module that this name comes from."""
@@ -143,13 +161,17 @@ class Registry(Generic[Value]):
             self._table = table
         return table
 
-    def _own(self) -> Iterator[tuple[str, Mapping[str, Value]]]:
+    def _own(self) -> Iterator[tuple[str, Mapping[str, Value | None]]]:
         """The modules of the package, and what they offer."""
         if self.package is None:
             return
         path = importlib.import_module(self.package).__path__
         for info in sorted(pkgutil.walk_packages(path, f"{self.package}."), key=lambda info: info.name):
-            yield info.name, self._offers(importlib.import_module(info.name))
+            text = _source(info) if self._by_text else None
+            if text is not None:
+                yield info.name, dict.fromkeys(_NAME.findall(text))
+            else:
+                yield info.name, self._offers(importlib.import_module(info.name))
 
     def _load(self, point: EntryPoint) -> tuple[str, Mapping[str, Value]]:
         """The name of an entry point's module, and what it offers."""
@@ -161,7 +183,7 @@ class Registry(Generic[Value]):
         check.expect(bool(offered), "module", module.__name__, f"to offer {self.kind}")
         return module.__name__, offered
 
-    def _enter(self, table: _Table[Value], module: str, offered: Mapping[str, Value]) -> None:
+    def _enter(self, table: _Table[Value], module: str, offered: Mapping[str, Value | None]) -> None:
         for name, value in offered.items():
             home = table.found[name].module if name in table.found else module
             if name in table.contested:
@@ -175,6 +197,15 @@ class Registry(Generic[Value]):
 
 class _HalfImportedError(Exception):
     """A module is asked what it offers before its last line has run."""
+
+
+def _source(info: pkgutil.ModuleInfo) -> str | None:
+    """The source of a module that is not imported, or None where it is not installed."""
+    spec = info.module_finder.find_spec(info.name, None)
+    try:
+        return None if spec is None else spec.loader.get_source(info.name)  # type: ignore[union-attr]
+    except (AttributeError, ImportError, OSError):
+        return None
 
 
 def _claimed(home: str, module: str) -> str:

@@ -41,7 +41,7 @@ def test_the_extra_named_for_a_package_brings_it(package: str) -> None:
 def test_a_policy_is_made_simulated_saved_and_planned_without_extras(tmp_path: Path) -> None:
     code = """
 import adaprivate as ap
-policy = ap.NoiseAware(dimension=2, rounds=50, source=ap.mechanisms.Secure())
+policy = ap.NoiseAware(dimension=2, rounds=50, source=ap.Secure())
 policy.learn(policy.decide([[1.0, 0.0], [0.0, 1.0]]), True)
 policy.save("policy.npz")
 print(ap.load("policy.npz").guarantee)

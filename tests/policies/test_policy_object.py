@@ -133,7 +133,7 @@ MISTAKES = [
     ({"name": "nonesuch", "seed": 0}, r"^Expected policy='nonesuch' in \{"),
     (
         {"name": "adaprivate-ts", **SETUP},
-        r"^Expected seed=0, to try things out, or source=ap\.mechanisms\.Secure\(\), for real",
+        r"^Expected seed=0, to try things out, or source=ap\.Secure\(\), for real",
     ),
     (
         {"name": "adaprivate-ts", **SETUP, "seed": 0, "source": Secure()},

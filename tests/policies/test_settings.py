@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pytest
 
-from adaprivate import check, policies
+from adaprivate import check, mechanisms, policies
 from adaprivate.check import InputError, option
 from adaprivate.policies.core.settings import PolicySettings, about, known_strategy
 
@@ -82,3 +82,14 @@ def test_policies_that_share_a_file_are_told_apart():
     assert "Li, Chu, Langford" in told["linucb"]
     assert "Agrawal & Goyal 2013" in told["lints"]
     assert all(text.count("\nPaper: ") == 1 for text in told.values())
+
+
+def test_settings_build_the_strategy_they_name_and_no_other(monkeypatch):
+    built, strategy = [], mechanisms.strategy
+    monkeypatch.setattr(mechanisms, "strategy", lambda name, steps: built.append(name) or strategy(name, steps))
+    policies.settings("noise-aware", {"dimension": 3, "rounds": 50, "noise": "sqrt"})
+    assert built == ["sqrt"]
+    for refused in ("tree", "sqr", None):
+        with pytest.raises(InputError, match=r"informative.*sqrt") as error:
+            policies.settings("noise-aware", {"dimension": 3, "rounds": 50, "noise": refused})
+        assert "honaker" not in str(error.value)

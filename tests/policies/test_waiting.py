@@ -44,7 +44,7 @@ def test_it_is_the_policy_it_would_have_been(name):
 @pytest.mark.parametrize("exact", [False, True])
 def test_a_guarantee_before_is_the_guarantee_after(name, exact):
     """Said beforehand only where it is the same in every dimension: held against six, from 1 to 300."""
-    options = {"rounds": 500} | ({"source": ap.mechanisms.Secure()} if exact else {"seed": 0})
+    options = {"rounds": 500} | ({"source": ap.Secure()} if exact else {"seed": 0})
     try:
         before = ap.policy(name, **options)
     except check.InputError:
@@ -75,7 +75,7 @@ def first(kind):
 @pytest.mark.parametrize("kind", ["decide", "decide_many", "observe", "consider", "propensities"])
 @pytest.mark.parametrize("exact", [False, True])
 def test_all_that_shows_candidates_tells_the_dimension(kind, exact):
-    policy = ap.NoiseAware(rounds=50, **({"source": ap.mechanisms.Secure()} if exact else {"seed": 0}))
+    policy = ap.NoiseAware(rounds=50, **({"source": ap.Secure()} if exact else {"seed": 0}))
     first(kind)(policy)
     assert policy.settings.dimension == D
     with pytest.raises(check.InputError, match=r"candidates\.shape"):
@@ -83,7 +83,7 @@ def test_all_that_shows_candidates_tells_the_dimension(kind, exact):
 
 
 def test_what_is_known_before(tmp_path):
-    policy = ap.NoiseAware(rounds=50, source=ap.mechanisms.Secure(), reward_window=2)
+    policy = ap.NoiseAware(rounds=50, source=ap.Secure(), reward_window=2)
     assert repr(policy) == "<noise-aware: dimension not known before the first candidates are shown, exact noise>"
     assert "dimension" in policy._repr_html_()
     assert policy.guarantee.epsilon == pytest.approx(1.0)
@@ -165,7 +165,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_first_call_that_is_refused_fixes_no_dimension(what):
-    policy = ap.policy("noise-aware-ucb", rounds=100, unit="user", source=ap.mechanisms.Secure())
+    policy = ap.policy("noise-aware-ucb", rounds=100, unit="user", source=ap.Secure())
     with pytest.raises(check.InputError):
         REFUSED[what](policy)
     assert "not known" in repr(policy)
@@ -198,7 +198,7 @@ def test_people_are_asked_for_from_the_first_decision():
 
 def test_what_weakens_a_guarantee_is_logged_once(caplog):
     with caplog.at_level(logging.WARNING, logger="adaprivate"):
-        policy = ap.RRLinUCB(rounds=50, epsilon=30.0, source=ap.mechanisms.Secure())
+        policy = ap.RRLinUCB(rounds=50, epsilon=30.0, source=ap.Secure())
         assert len(policy.remarks) == 1
         policy.decide(np.eye(3))
     assert len(caplog.records) == 1

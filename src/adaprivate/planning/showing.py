@@ -187,7 +187,7 @@ def commands(plan: Prospect) -> list[str]:
     budget = f"--epsilon {options['epsilon']:g}{delta} --rounds {options['rounds']}"
     played = [] if plan.unplayable else [f"adaprivate simulate --policy {OURS} --policy {PLAIN} {budget} {flags}"]
     return [
-        f'ap.policy("{OURS}", {words}, source=ap.mechanisms.Secure())',
+        f'ap.policy("{OURS}", {words}, source=ap.Secure())',
         *played,
         f"POST /bandits {json.dumps(body)}",
     ]

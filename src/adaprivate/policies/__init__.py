@@ -52,7 +52,7 @@ def _offers(module: ModuleType) -> dict[str, type[Any]]:
     return {example.name: type(example) for example in getattr(module, "EXAMPLES", ()) if has(example, *parts)}
 
 
-_registry = Registry("policies", __name__, _offers)
+_registry = Registry("policies", __name__, _offers, by_text=True)
 
 
 def names() -> list[str]:

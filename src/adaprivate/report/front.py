@@ -26,7 +26,7 @@ _IN_WORDS = (
 _USE = """import adaprivate as ap
 
 policy = ap.policy("noise-aware", rounds=10_000, epsilon=1.0,
-                   source=ap.mechanisms.Secure())
+                   source=ap.Secure())
 decision = policy.decide(candidates)  # show decision.action
 policy.learn(decision, clicked)       # when it is known
 print(policy.guarantee)"""

@@ -66,7 +66,7 @@ class Policy(Kept, Shown):
         reward_range: tuple[float, float] = UNIT_RANGE,
     ) -> None:
         if seed is None and source is None:
-            raise check.InputError("Expected seed=0, to try things out, or source=ap.mechanisms.Secure(), for real people.")
+            raise check.InputError("Expected seed=0, to try things out, or source=ap.Secure(), for real people.")
         check.expect(seed is None or source is None, "seed", seed, "not to come with source=Secure(): it repeats the noise")
         self.reward_range = check.reward_range(reward_range)
         """The public least and greatest reward; told rewards are scaled from it to 0 to 1, linearly."""

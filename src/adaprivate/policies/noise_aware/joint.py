@@ -22,7 +22,7 @@ from adaprivate.mechanisms.plan import BatchPlan
 from adaprivate.mechanisms.units.joint import GRID, JointUnit
 from adaprivate.policies.core.dispatch import Split
 from adaprivate.policies.core.settings import PolicySettings
-from adaprivate.policies.noise_aware.options import Scheduled, square_strategies
+from adaprivate.policies.noise_aware.options import Scheduled, square_strategy
 from adaprivate.policies.noise_aware.outlook import INTERCEPT_DEVIATION
 from adaprivate.policies.noise_aware.private_contexts import PrivateContextsState, simulated_rows
 from adaprivate.policies.noise_aware.rows import MOST_BATCHES, Rows
@@ -71,7 +71,7 @@ class NoiseAwareJointSettings(Scheduled, PolicySettings):
             first = self.boundaries[0]
             check.expect(self.batch_size <= first, "batch_size", self.batch_size, f"<= {first}, the rounds planned for")
         check.real("growth", self.growth, at_least=1, at_most=100)
-        check.one_of("noise", self.noise, square_strategies())
+        square_strategy("noise", self.noise)
         JointUnit(check.real("intercept", self.intercept, at_least=0))
         if self.ridge is not None:
             check.real("ridge", self.ridge, at_least=1e-9, at_most=1e9)

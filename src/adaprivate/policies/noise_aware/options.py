@@ -20,9 +20,17 @@ CLIPPED = ("clip", "clip-shares")
 """How people may be clipped, instead of being weighted."""
 
 
-def square_strategies() -> list[str]:
-    """The strategies that release one row per batch."""
-    return sorted(name for name in mechanisms.strategies() if (built := mechanisms.strategy(name, 3)).rows == built.steps)
+def square_strategy(name: str, value: object) -> str:
+    """The name of a strategy that releases one row per batch."""
+    known = mechanisms.strategies()
+    if isinstance(value, str) and value in known and _is_square(value):
+        return value
+    return check.one_of(name, value, sorted(filter(_is_square, known)))
+
+
+def _is_square(strategy: str) -> bool:
+    built = mechanisms.strategy(strategy, 3)
+    return built.rows == built.steps
 
 
 class Scheduled:
@@ -136,7 +144,7 @@ class NoiseAwareOptions(Scheduled, PolicySettings):
             first = self.boundaries[0]
             check.expect(self.batch_size <= first, "batch_size", self.batch_size, f"<= {first}, the rounds planned for")
         check.real("growth", self.growth, at_least=1, at_most=100)
-        check.one_of("noise", self.noise, square_strategies())
+        square_strategy("noise", self.noise)
         check.real("centre", self.centre, at_least=0, at_most=1)
         check.real("missing", self.missing, at_least=0, at_most=1)
         check.real("intercept", self.intercept, at_least=0)
