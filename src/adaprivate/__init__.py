@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from adaprivate.mechanisms.laws.randomised_response import flip
     from adaprivate.planning import plan
     from adaprivate.registry import register
-    from adaprivate.runtime.catalogue import Catalogue
-    from adaprivate.runtime.decisions import RewardRefusedError
+    from adaprivate.runtime.catalog import Catalogue
+    from adaprivate.runtime.decision import RewardRefusedError
     from adaprivate.runtime.named import (
         AdaPrivateTS,
         AdaPrivateUCB,
@@ -69,12 +69,12 @@ __all__ = [
 
 # Loaded on first use, so that accounting never waits for the compiler, nor a client of the service for accounting.
 _LAZY = {
-    "Catalogue": "adaprivate.runtime.catalogue",
+    "Catalogue": "adaprivate.runtime.catalog",
     "ClippedWarning": "adaprivate.errors",
     "Featuriser": "adaprivate.features",
     "InputError": "adaprivate.errors",
     "LittleToLearnWarning": "adaprivate.errors",
-    "RewardRefusedError": "adaprivate.runtime.decisions",
+    "RewardRefusedError": "adaprivate.runtime.decision",
     "Secure": "adaprivate.mechanisms",
     "flip": "adaprivate.mechanisms.laws.randomised_response",
     "environments": "adaprivate.environments",

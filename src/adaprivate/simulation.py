@@ -30,7 +30,7 @@ from adaprivate.offered import row
 from adaprivate.policies import Settings
 from adaprivate.policies.core.dispatch import select, update, visit
 from adaprivate.purposes import Purpose
-from adaprivate.runtime.asking import needs_user
+from adaprivate.runtime.inputs import needs_user
 
 if TYPE_CHECKING:
     import polars as pl

@@ -17,9 +17,9 @@ from adaprivate.mechanisms.channels import ChannelPlan
 from adaprivate.mechanisms.laws import RewardLaw
 from adaprivate.mechanisms.plan import KEPT, RewardPlan, SamplingPlan, plan_from_bytes
 from adaprivate.mechanisms.units import Event, EventSum
-from adaprivate.runtime.decisions import Origin, RewardRefusedError, life_and_round
-from adaprivate.runtime.files import Lease
+from adaprivate.runtime.decision import Origin, RewardRefusedError, life_and_round
 from adaprivate.runtime.policy import Policy
+from adaprivate.runtime.storage import Lease
 from adaprivate.testing.books import open_noise
 
 BATCHED = policies.settings("adaprivate-ts", {"dimension": 3, "rounds": 40, "batch_size": 5})

@@ -28,7 +28,7 @@ STATED, LEDGER, OF_PEOPLE = "mechanisms/plan_base.py", "people/ledger.py", "mech
 CHARGED = ("tests/mechanisms/test_ledger.py",)
 PREFIX, EVENT, CONTRIBUTIONS = "mechanisms/prefix.py", "mechanisms/units/event.py", "mechanisms/contributions.py"
 WHOLE, ENTERING = "whole.py", ("tests/mechanisms/test_whole.py",)
-POLICY, ENGINES, FILES = "runtime/policy.py", "runtime/engines.py", "runtime/files.py"
+POLICY, ENGINES, FILES = "runtime/policy.py", "runtime/engines.py", "runtime/storage.py"
 BOOKS, SAMPLING = "policies/core/books.py", "policies/arms/sampling.py"
 CHANNELS, ROUTED = "mechanisms/channels.py", ("tests/mechanisms/test_channels.py",)
 ROUTE, SIMULATED = "policies/noise_aware/settings.py", "policies/noise_aware/starting.py"
@@ -81,7 +81,7 @@ MUTATIONS = [
         (("tests/policies/test_private_contexts.py", "repeats"),),
     ),
     Mutation(
-        "runtime/asking.py",
+        "runtime/inputs.py",
         "        offered = None\n    if offered",
         "        raise check.InputError(f'Expected {candidates}.')\n    if offered",
         "candidates repeated by what refuses them",
@@ -772,7 +772,7 @@ MUTATIONS = [
         "a lease that two can take",
     ),
     Mutation(
-        "runtime/decisions.py",
+        "runtime/decision.py",
         " if hmac.compare_digest(token.encode(), made.encode()) else None",
         " if made else None",
         "tokens that anyone can make up",
@@ -1040,7 +1040,7 @@ MUTATIONS = [
         suite("noise-aware and not (aware-greedy or aware-joint or aware-ts or aware-ucb) and compiled-channels-are"),
     ),
     Mutation(
-        "runtime/asking.py",
+        "runtime/inputs.py",
         "hashlib.blake2b(text, key=key, digest_size=8)",
         "hashlib.blake2b(text[:2], key=key, digest_size=8)",
         "people taken for one another",

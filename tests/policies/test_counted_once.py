@@ -12,7 +12,7 @@ from adaprivate.mechanisms.channels import ChannelBook
 from adaprivate.mechanisms.laws.discrete_laplace import DiscreteLaplace
 from adaprivate.mechanisms.laws.randomised_response import RandomisedResponse
 from adaprivate.mechanisms.noise import NOISE_BITS
-from adaprivate.runtime.decisions import RewardRefusedError
+from adaprivate.runtime.decision import RewardRefusedError
 from adaprivate.runtime.engines import SimulatedEngine
 from adaprivate.runtime.learner import Learner
 from adaprivate.runtime.policy import Policy

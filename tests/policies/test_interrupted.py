@@ -12,7 +12,7 @@ import adaprivate as ap
 from adaprivate import check
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.book import Book
-from adaprivate.runtime.decisions import Decision
+from adaprivate.runtime.decision import Decision
 from adaprivate.runtime.engines import ExactEngine
 from adaprivate.runtime.learner import Learner
 from adaprivate.runtime.policy import Policy

@@ -18,9 +18,9 @@ import pytest
 import adaprivate
 from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure, packing
-from adaprivate.runtime import files
+from adaprivate.runtime import storage
 from adaprivate.runtime.policy import Policy
-from adaprivate.runtime.saving import unpacked
+from adaprivate.runtime.storage import unpacked
 
 D = 3
 TAKEN = (
@@ -68,7 +68,7 @@ def test_the_file_is_closed_to_others_while_it_is_written(tmp_path, monkeypatch)
         seen.extend(stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir())
         sync(descriptor)
 
-    monkeypatch.setattr(files.os, "fsync", looked)
+    monkeypatch.setattr(storage.os, "fsync", looked)
     made().save(tmp_path / "p")
     assert seen == [0o600]
 
@@ -220,7 +220,7 @@ def test_who_lives_but_cannot_be_looked_at_keeps_its_lease(tmp_path, monkeypatch
     path, _ = leased(tmp_path)
     read = type(path).read_text
     monkeypatch.setattr(type(path), "read_text", lambda self: hidden(self) if "/proc/" in str(self) else read(self))
-    monkeypatch.setattr(files.os, "kill", somebody_elses)
+    monkeypatch.setattr(storage.os, "kill", somebody_elses)
     with pytest.raises(InputError, match=TAKEN):
         adaprivate.load(path)
 

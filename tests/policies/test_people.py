@@ -20,7 +20,7 @@ from adaprivate.mechanisms.units.ledger import UserLedgerUnit
 from adaprivate.mechanisms.units.user import UserUnit
 from adaprivate.policies.noise_aware.greedy import NoiseAwareGreedySettings
 from adaprivate.policies.noise_aware.noise_aware import NoiseAwareDefaultSettings
-from adaprivate.runtime.asking import person_of
+from adaprivate.runtime.inputs import person_of
 from adaprivate.runtime.policy import Policy
 from adaprivate.service.models import DecisionRequest
 from adaprivate.simulation import mean_sem, policy_settings, run_all

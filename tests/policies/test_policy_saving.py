@@ -11,8 +11,8 @@ from adaprivate.check import InputError
 from adaprivate.mechanisms import packing
 from adaprivate.mechanisms.informative import Informative
 from adaprivate.mechanisms.noise import NOISE_BITS, Secure
-from adaprivate.runtime import files
-from adaprivate.runtime.saving import _MAGIC
+from adaprivate.runtime import storage
+from adaprivate.runtime.storage import _MAGIC
 
 CASES = [
     {"name": "random"},
@@ -158,7 +158,7 @@ def test_a_failed_save_leaves_the_old_file(kit, tmp_path, monkeypatch):
 
     for step in ("fsync", "open"):
         with monkeypatch.context() as patched:
-            patched.setattr(files.os, step, full)
+            patched.setattr(storage.os, step, full)
             with pytest.raises(OSError, match="No space"):
                 policy.save(path)
         assert path.read_bytes() == old

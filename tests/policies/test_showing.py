@@ -13,7 +13,7 @@ from adaprivate import privacy
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.book import Book
 from adaprivate.mechanisms.contributions import Collector
-from adaprivate.runtime.decisions import Open
+from adaprivate.runtime.decision import Open
 from adaprivate.whole import WholeSum
 
 REWARD = 0.7182818284

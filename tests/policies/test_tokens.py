@@ -10,7 +10,7 @@ import pytest
 import adaprivate
 from adaprivate.check import InputError
 from adaprivate.mechanisms import Secure
-from adaprivate.runtime.decisions import RewardRefusedError
+from adaprivate.runtime.decision import RewardRefusedError
 from adaprivate.runtime.policy import Policy
 
 D = 3

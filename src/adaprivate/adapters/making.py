@@ -10,7 +10,7 @@ from adaprivate.features import Featuriser
 from adaprivate.mechanisms import Secure
 from adaprivate.policies.core.settings import exact_guarantee
 from adaprivate.privacy import Guarantee
-from adaprivate.runtime.asking import needs_user
+from adaprivate.runtime.inputs import needs_user
 from adaprivate.runtime.policy import Policy
 
 

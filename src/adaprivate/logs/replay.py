@@ -17,7 +17,7 @@ from adaprivate.check import Array, Floats, Integers
 from adaprivate.compiled import streams
 from adaprivate.logs.log import Log
 from adaprivate.purposes import Purpose
-from adaprivate.runtime.asking import needs_user
+from adaprivate.runtime.inputs import needs_user
 from adaprivate.runtime.policy import Policy
 
 

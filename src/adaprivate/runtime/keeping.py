@@ -13,8 +13,7 @@ from typing import Any, Self
 from adaprivate import check
 from adaprivate.mechanisms.book import COPY_REFUSED, Book
 from adaprivate.mechanisms.noise import Secure
-from adaprivate.runtime.files import Lease, write_private
-from adaprivate.runtime.saving import packed, restored, unpacked
+from adaprivate.runtime.storage import Lease, packed, restored, unpacked, write_private
 
 
 class Kept(ABC):

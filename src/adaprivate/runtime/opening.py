@@ -7,9 +7,8 @@ from typing import Any
 
 from adaprivate import check, policies
 from adaprivate.mechanisms import Secure
-from adaprivate.runtime.files import Lease
 from adaprivate.runtime.policy import Policy
-from adaprivate.runtime.saving import restored, unpacked
+from adaprivate.runtime.storage import Lease, restored, unpacked
 from adaprivate.runtime.waiting import Waiting
 
 

@@ -20,7 +20,10 @@ from adaprivate.mechanisms.book import Book
 from adaprivate.policies.core.propensities import Propensities
 from adaprivate.privacy import Guarantee
 from adaprivate.purposes import Purpose
-from adaprivate.runtime.asking import (
+from adaprivate.runtime.catalog import Catalogue, catalogue_of, expect_few, rows_in, sets_of
+from adaprivate.runtime.decision import Decision, Open, Origin, RewardRefusedError, life_and_round
+from adaprivate.runtime.engines import Engine, ExactEngine, SimulatedEngine
+from adaprivate.runtime.inputs import (
     expect_arms,
     expect_finite,
     expect_observes,
@@ -31,13 +34,10 @@ from adaprivate.runtime.asking import (
     refuse_infinite,
     users_of,
 )
-from adaprivate.runtime.catalogue import Catalogue, catalogue_of, expect_few, rows_in, sets_of
-from adaprivate.runtime.decisions import Decision, Open, Origin, RewardRefusedError, life_and_round
-from adaprivate.runtime.engines import Engine, ExactEngine, SimulatedEngine
-from adaprivate.runtime.files import Lease
 from adaprivate.runtime.keeping import Kept
 from adaprivate.runtime.learner import LONGEST, Learner, within_reach
 from adaprivate.runtime.showing import Shown, log
+from adaprivate.runtime.storage import Lease
 
 UNIT_RANGE = (0.0, 1.0)
 OTHERWISE = ", or the policy to be made with reward_range=(least, greatest)"

@@ -12,9 +12,9 @@ from adaprivate.mechanisms import Secure
 from adaprivate.notebook import facts_html, lines_html
 from adaprivate.policies.core.propensities import Propensities
 from adaprivate.privacy import Guarantee
-from adaprivate.runtime.asking import expect_finite, expect_observes, offered_of, users_of
-from adaprivate.runtime.catalogue import Catalogue, catalogue_of, expect_few, sets_of
-from adaprivate.runtime.decisions import Decision, RewardRefusedError
+from adaprivate.runtime.catalog import Catalogue, catalogue_of, expect_few, sets_of
+from adaprivate.runtime.decision import Decision, RewardRefusedError
+from adaprivate.runtime.inputs import expect_finite, expect_observes, offered_of, users_of
 from adaprivate.runtime.policy import Policy
 
 UNKNOWN = "not known before the first candidates are shown"

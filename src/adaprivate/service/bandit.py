@@ -20,7 +20,7 @@ from adaprivate.mechanisms.plan import BatchPlan, RewardPlan
 from adaprivate.mechanisms.units.joint import JointUnit
 from adaprivate.policies.core.settings import exact_guarantee
 from adaprivate.privacy import CONDITIONS, Guarantee
-from adaprivate.runtime.asking import needs_user
+from adaprivate.runtime.inputs import needs_user
 from adaprivate.service.faults import Fault
 from adaprivate.service.schema import HOLDBACK, POLICY
 

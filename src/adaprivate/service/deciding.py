@@ -20,7 +20,7 @@ from adaprivate.policies.core.dispatch import select
 from adaprivate.policies.core.linear import OnlineOptimisticState, OptimisticState
 from adaprivate.policies.core.propensities import choice_probabilities, copied
 from adaprivate.policies.noise_aware.state import THOMPSON
-from adaprivate.runtime.asking import person_of
+from adaprivate.runtime.inputs import person_of
 from adaprivate.runtime.learner import Learner, within_reach
 from adaprivate.service.bandit import Bandit, lengthened, mixed, uniforms
 from adaprivate.service.packed import packed, unpacked

@@ -27,7 +27,7 @@ import sqlalchemy as sa
 
 from adaprivate import check
 from adaprivate.mechanisms import packing
-from adaprivate.runtime.files import write_private
+from adaprivate.runtime.storage import write_private
 from adaprivate.service import erasure, migrations, schema
 from adaprivate.service.bandit import NAME
 from adaprivate.service.database import Database, locked

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from adaprivate.check import Floats, InputError
-from adaprivate.runtime.asking import needs_user
+from adaprivate.runtime.inputs import needs_user
 from adaprivate.runtime.policy import Policy
 from adaprivate.testing.books import open_noise
 from adaprivate.testing.channels import exactly_routed, expect_same_moments, lived, played

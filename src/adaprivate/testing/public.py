@@ -28,8 +28,8 @@ from adaprivate.mechanisms.units import Event
 from adaprivate.policies.core.propensities import copied
 from adaprivate.privacy import Guarantee
 from adaprivate.purposes import Purpose
-from adaprivate.runtime.asking import needs_user
-from adaprivate.runtime.decisions import Decision, Origin
+from adaprivate.runtime.decision import Decision, Origin
+from adaprivate.runtime.inputs import needs_user
 from adaprivate.runtime.learner import Learner
 from adaprivate.runtime.policy import Policy
 from adaprivate.runtime.showing import log

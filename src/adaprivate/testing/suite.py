@@ -11,7 +11,7 @@ import numpy as np
 
 from adaprivate import environments
 from adaprivate.check import Array, Floats
-from adaprivate.runtime.asking import needs_user
+from adaprivate.runtime.inputs import needs_user
 from adaprivate.runtime.policy import Policy
 
 _MARK = "_is_a_check"
