@@ -1,4 +1,4 @@
-"""Functions and files that a call passes: python benchmarks/journeys.py [POLICY] [--json].
+"""Functions and files that a call passes: python benchmarks/journeys.py [POLICY] [OPTION=VALUE ...] [--json].
 
 Files of adaprivate in which a Python function ran, the functions, and the modules imported. Compiled code is not seen.
 """
@@ -38,15 +38,16 @@ def traced(action: Callable[[], Any]) -> tuple[Any, dict[str, int]]:
     return result, {"functions": len(functions), "files": len(files), "imported": imported}
 
 
-def journeys(name: str) -> dict[str, dict[str, int]]:
+def journeys(name: str, options: dict[str, Any]) -> dict[str, dict[str, int]]:
     """The life of one policy with exact noise, call by call."""
     offered = iter(np.random.default_rng(0).normal(size=(400, 5, 4)) / 4)
 
     def made() -> Any:
-        return ap.policy(name, rounds=400, epsilon=1.0, source=ap.Secure())
+        return ap.policy(name, rounds=400, **options, source=ap.mechanisms.Secure())
 
     def until_released() -> None:
-        while policy.version == 0:
+        before = policy.version
+        while policy.version == before:
             policy.learn(policy.decide(next(offered)), 1.0)
 
     found = {}
@@ -56,16 +57,26 @@ def journeys(name: str) -> dict[str, dict[str, int]]:
     _, found["learn"] = traced(lambda: policy.learn(decision, 1.0))
     _, found["second decide"] = traced(lambda: policy.decide(next(offered)))
     _, found["third decide"] = traced(lambda: policy.decide(next(offered)))
-    _, found["until the first release"] = traced(until_released)
+    _, found["until a release"] = traced(until_released)
     return found
+
+
+def option(text: str) -> tuple[str, Any]:
+    """The name and the value of an option."""
+    name, _, value = text.partition("=")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("policy", nargs="?", default="noise-aware")
+    parser.add_argument("options", nargs="*", metavar="OPTION=VALUE", help="settings; values that are not JSON are texts")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    found = journeys(given.policy)
+    found = journeys(given.policy, dict(map(option, given.options)))
     if given.json:
         print(json.dumps(found, indent=1))
         return

@@ -359,3 +359,18 @@ def test_what_is_timed_of_parsing_is_said_alike_wherever_it_is_said(measuring):
     work = peers.listed()["vowpalwabbit"]["work"]
     assert "parsed once a round inside decide, which is timed" in work
     assert work in {row["how its work differs"] for row in published["what is compared"]}
+
+
+def test_journeys_count_functions_and_files_and_few_of_them():
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / "journeys.py"), "adaprivate-ts", "batch_size=5", "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found = json.loads(done.stdout)
+    assert found["make another"]["functions"] > found["learn"]["functions"] > 0
+    assert found["learn"]["files"] <= 5
+    assert found["third decide"]["files"] <= 12
+    assert found["make the first policy"]["imported"] <= 110
+    assert found["until a release"]["files"] > found["third decide"]["files"]

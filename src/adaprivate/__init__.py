@@ -28,8 +28,9 @@ if TYPE_CHECKING:
         RRLinTS,
         RRLinUCB,
         TunedLinUCB,
+        load,
+        policy,
     )
-    from adaprivate.runtime.opening import load, policy
     from adaprivate.simulation import simulate
 
     __version__: str
@@ -82,9 +83,9 @@ _LAZY = {
     "mechanisms": "adaprivate.mechanisms",
     "plan": "adaprivate.planning",
     "policies": "adaprivate.policies",
-    "policy": "adaprivate.runtime.opening",
+    "policy": "adaprivate.runtime.named",
     "privacy": "adaprivate.privacy",
-    "load": "adaprivate.runtime.opening",
+    "load": "adaprivate.runtime.named",
     "register": "adaprivate.registry",
     "simulate": "adaprivate.simulation",
     **dict.fromkeys(

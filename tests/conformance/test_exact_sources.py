@@ -285,7 +285,7 @@ def test_an_engine_asks_before_it_draws_noise():
 def test_a_lease_is_taken_by_one(tmp_path):
     policy = played()
     policy.save(tmp_path / "p")
-    saved = policy._lease.saved
+    saved = policy._stored.lease.saved
     first, second = Lease(tmp_path / "p", saved), Lease(tmp_path / "p", saved)
     first.take("one")
     first.take("one")
@@ -301,7 +301,7 @@ def test_files_are_their_owners_alone(tmp_path):
     try:
         policy = played()
         policy.save(tmp_path / "p")
-        policy._lease.take("somebody")
+        policy._stored.lease.take("somebody")
     finally:
         os.umask(old)
     for file in tmp_path.iterdir():

@@ -11,8 +11,7 @@ from adaprivate.mechanisms.units.ledger import LedgerSum
 from adaprivate.mechanisms.units.user import UserSum
 from adaprivate.runtime.engines import SimulatedEngine
 from adaprivate.runtime.learner import Learner
-from adaprivate.runtime.policy import Policy
-from adaprivate.runtime.showing import log
+from adaprivate.runtime.policy import Policy, log
 from adaprivate.testing import policy_checks
 
 EVENTS = policies.settings("adaprivate-ts", {"dimension": 3, "rounds": 20, "batch_size": 5})

@@ -50,10 +50,6 @@ LINES, IN_LINES = "policies/core/lanes.py", ("tests/policies/test_lanes.py",)
 STOCK = "policies/core/stock.py"
 INTERRUPTED = ("tests/policies/test_interrupted.py",)
 MOMENTS = (("tests/policies/test_public_moments.py", "planned_at or at_once or close_nothing"),)
-ENTERED_DECIDE = (
-    "            self._expect_idle()\n            self._busy = True\n            try:\n"
-    "                if self._arms is not None:\n                    self._expect_arms(offered)\n"
-)
 FITS = (("tests/mechanisms/test_ledger.py", "might_not_fit"),)
 PUBLIC = "public-names and "
 CLIPPED, USER = suite(f"{PUBLIC}noise-aware-greedy"), "mechanisms/units/user.py"
@@ -594,8 +590,8 @@ MUTATIONS = [
     ),
     Mutation(
         POLICY,
-        "                entry.reward = self._missing if reward is None else self._engine.arrived(value)",
-        "                entry.reward = self._engine.arrived(value)",
+        "        entry.reward = self._missing if reward is None else self._engine.arrived(value)",
+        "        entry.reward = self._engine.arrived(value)",
         "a stand-in taken for a client's bit",
         LOCAL,
     ),
@@ -722,40 +718,39 @@ MUTATIONS = [
     # --- a policy in use ------------------------------------------------------------------------------------------------
     Mutation(
         POLICY,
-        "                entry.reward = self._missing if reward is None else self._engine.arrived(value)\n",
-        "                entry.reward = self._engine.arrived(value)\n                self._count_until(number + 1)\n",
+        "        entry.reward = self._missing if reward is None else self._engine.arrived(value)\n",
+        "        entry.reward = self._engine.arrived(value)\n        self._count_until(number + 1)\n",
         "a round counted because its reward came",
     ),
     Mutation(
         POLICY,
-        "                self._count_until(self.decided - self.reward_window)\n"
-        "                found = self._engine.propensities(",
-        "                found = self._engine.propensities(",
+        "        self._ready_for(offered, candidates)\n        found = self._engine.propensities(",
+        "        found = self._engine.propensities(",
         "propensities of another moment than the next decision's",
     ),
     Mutation(
         POLICY,
-        "                if entry.reward is not None:\n                    text =",
-        "                if entry is None:\n                    text =",
+        "        if entry.reward is not None:\n            text =",
+        "        if entry is None:\n            text =",
         "a reward that can be told twice",
     ),
     Mutation(
-        "runtime/keeping.py",
-        '            self._lease.take("the policy that saved it")\n',
+        FILES,
+        '            self.lease.take("the policy that saved it")\n',
         "",
         "noise drawn without a claim",
     ),
     Mutation(
-        "runtime/opening.py",
-        '        loaded._lease.take("the process that loaded it")\n',
+        FILES,
+        '            self.lease.take("the process that loaded it")\n',
         "",
         "a file loaded by two",
     ),
     Mutation(
         POLICY,
-        "        with self._lock:\n" + ENTERED_DECIDE,
-        "        if True:\n" + ENTERED_DECIDE,
-        "no lock around decide",
+        "        with self._lock:\n            if self._busy:\n",
+        "        if True:\n            if self._busy:\n",
+        "no lock around what changes a policy",
         (("tests/conformance/test_exact_sources.py", "thread"),),
     ),
     Mutation(
@@ -779,22 +774,22 @@ MUTATIONS = [
     ),
     Mutation(
         POLICY,
-        "                if entry.decision.origin.life != life:\n",
-        "                if False:\n",
+        "        if entry.decision.origin.life != life:\n",
+        "        if False:\n",
         "a lost decision's reward taken for the one made since",
         (("tests/policies/test_tokens.py", "lost"),),
     ),
     Mutation(
-        "runtime/keeping.py",
+        FILES,
         "        if self._process != os.getpid():\n",
         "        if False:\n",
         "a forked process that goes on",
         (("tests/policies/test_leases.py", "fork"),),
     ),
     Mutation(
-        "runtime/keeping.py",
-        "            self._count_until(self._begun)  #",
-        "            pass  #",
+        POLICY,
+        "            self._count_until(max(self.book.round, int(self.learner.done[0])))\n",
+        "            pass\n",
         "a round saved half counted",
         (("tests/policies/test_counted_once.py", "saved_whole"),),
     ),
@@ -829,15 +824,15 @@ MUTATIONS = [
     # --- what interrupts ------------------------------------------------------------------------------------------------
     Mutation(
         POLICY,
-        ENTERED_DECIDE,
-        ENTERED_DECIDE.replace("            self._expect_idle()\n", ""),
+        "            if self._busy:\n",
+        "            if False:\n",
         "a reward entered twice, by a decision and by another that interrupts it",
         INTERRUPTED,
     ),
     Mutation(
-        "runtime/keeping.py",
-        "            self._busy = True\n            try:\n                self._write(target)",
-        "            try:\n                self._write(target)",
+        POLICY,
+        "    @one_at_a_time\n    def _save",
+        "    def _save",
         "a file older than a release made while it was written",
         INTERRUPTED,
     ),

@@ -10,7 +10,7 @@ from adaprivate.check import InputError
 from adaprivate.compiled import normal, streams
 from adaprivate.mechanisms import PrefixSum, Secure
 from adaprivate.policies.adaprivate import batched
-from adaprivate.runtime.opening import load, policy
+from adaprivate.runtime.named import load, policy
 from adaprivate.runtime.policy import Policy
 
 SIZE = {"dimension": 3, "rounds": 60, "batch_size": 10}

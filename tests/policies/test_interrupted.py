@@ -16,6 +16,7 @@ from adaprivate.runtime.decision import Decision
 from adaprivate.runtime.engines import ExactEngine
 from adaprivate.runtime.learner import Learner
 from adaprivate.runtime.policy import Policy
+from adaprivate.runtime.storage import Stored
 
 EYE = np.eye(3)
 KINDS = {
@@ -170,7 +171,7 @@ def test_a_handler_that_comes_while_a_round_is_entered_is_refused(kind):
 def test_a_handler_that_comes_while_a_file_is_written_is_refused(kind, monkeypatch, tmp_path):
     """Else the file would hold the state before a release that was seen."""
     policy, refused = made(kind, rounds=3), []
-    claim = Policy._claim
+    claim = Stored.claim
 
     def handled(self):
         with pytest.raises(ap.InputError, match="what interrupts a call"):
@@ -178,7 +179,7 @@ def test_a_handler_that_comes_while_a_file_is_written_is_refused(kind, monkeypat
         refused.append(policy.version)
         claim(self)
 
-    monkeypatch.setattr(Policy, "_claim", handled)
+    monkeypatch.setattr(Stored, "claim", handled)
     policy.save(tmp_path / "p")
     assert refused
     monkeypatch.undo()

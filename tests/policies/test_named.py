@@ -12,7 +12,7 @@ import pytest
 
 import adaprivate as ap
 from adaprivate import policies
-from adaprivate.runtime import named, opening
+from adaprivate.runtime import named
 
 ALSO = ("seed", "source", "reward_window", "propensities", "reward_range")
 
@@ -31,7 +31,7 @@ def test_signatures_are_those_of_the_settings(function):
             continue
         assert given.annotation == field.type
         assert given.default is inspect.Parameter.empty if needed else given.default == field.default
-    by_name = inspect.signature(opening.policy).parameters
+    by_name = inspect.signature(named.policy).parameters
     assert [made[option] for option in ALSO] == [by_name[option] for option in ALSO]
 
 
@@ -46,7 +46,7 @@ def test_help_explains_what_the_settings_explain(function):
 
 
 def test_all_of_them_are_public():
-    assert set(named.NAMES) == {name for name in ap._LAZY if ap._LAZY[name] == "adaprivate.runtime.named"}
+    assert {"policy", "load", *named.NAMES} == {name for name in ap._LAZY if ap._LAZY[name] == "adaprivate.runtime.named"}
     assert set(named.NAMES) <= set(ap.__all__)
 
 
@@ -76,7 +76,7 @@ def test_type_checkers_read_the_same_settings_and_the_same_other_options():
         node.name: node for node in ast.walk(ast.parse(Path(named.__file__).read_text())) if isinstance(node, ast.ClassDef)
     }
     use = {ast.unparse(node.target): ast.unparse(node.value) for node in classes.pop("_Use").body[1:]}
-    by_name = inspect.signature(opening.policy).parameters
+    by_name = inspect.signature(named.policy).parameters
     assert use == {"dimension": "None"} | {option: repr(by_name[option].default) for option in ALSO}
     bases = {f"_{function}": ["_Use", policies.settings_class(name).__name__] for function, name in named.NAMES.items()}
     assert {name: [base.id for base in node.bases] for name, node in classes.items()} == bases

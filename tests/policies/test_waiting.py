@@ -92,7 +92,7 @@ def test_what_is_known_before(tmp_path):
     policy.advance()
     policy.finish()
     other = ap.NoiseAware(dimension=2, rounds=50, seed=0).decide(np.eye(2))
-    with pytest.raises(ap.RewardRefusedError, match="it has made none") as refused:
+    with pytest.raises(ap.RewardRefusedError, match="to be one of policy") as refused:
         policy.learn(other, True)
     assert refused.value.reason == "foreign"
     for asked in (
@@ -251,20 +251,23 @@ def test_what_was_about_to_be_said_of_it_is_said():
         method()
 
 
-def test_others_see_it_whole_while_it_fails_to_begin(monkeypatch):
+def test_it_waits_on_where_it_fails_to_begin(monkeypatch):
     waits, seen = ap.policy("adaprivate-ts", rounds=400, seed=5), []
 
-    class Watched(dict):
-        def __delitem__(self, name):
-            super().__delitem__(name)
-            seen.append((str(waits.guarantee), waits.people, waits.remarks))
+    def facts():
+        seen.append((repr(waits), str(waits.guarantee), waits.people, waits.remarks))
 
-    def fails(self):
-        self.__dict__ = Watched(self.__dict__)
+    def fails(self, engine):
+        facts()
         raise MemoryError
 
-    monkeypatch.setattr(Policy, "_look_ahead", fails)
-    with pytest.raises(MemoryError):
-        waits.decide(OFFERED[0])
-    assert len(seen) > 5
-    assert len({str(what) for what in seen}) == 1
+    facts()
+    with monkeypatch.context() as patched:
+        patched.setattr(Policy, "_look_ahead", fails)
+        with pytest.raises(MemoryError):
+            waits.decide(OFFERED[0])
+    facts()
+    assert len(set(map(str, seen))) == 1
+    with pytest.raises(check.InputError, match="Expected dimension to be given"):
+        _ = waits.settings
+    assert played(waits) == played(ap.policy("adaprivate-ts", dimension=D, rounds=400, seed=5))

@@ -88,9 +88,9 @@ class Catalogue:
         clipped = f", {self.clipped:,} clipped" if self.clipped else ""
         return f"Catalogue({len(self):,} items, dimension {self.dimension}, {size:,.1f} MB{clipped})"
 
-    def _offer(self, among: object, dimension: int) -> Stock:
-        """These items as compiled code reads them; ``among`` and the dimension are checked."""
-        check.expect(self.dimension == dimension, "candidates.dimension", self.dimension, f"== {dimension}")
+    def _offer(self, among: object, dimension: int | None) -> Stock:
+        """These items as compiled code reads them; ``among`` and the dimension, if one is given, are checked."""
+        check.expect(dimension in (None, self.dimension), "candidates.dimension", self.dimension, f"== {dimension}")
         stock: Stock = self._stock
         return stock if among is None else stock._replace(places=_places(among, len(self)))
 

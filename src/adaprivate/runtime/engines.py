@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
+from adaprivate import check
 from adaprivate.check import Floats
 from adaprivate.compiled import Streams, bound
 from adaprivate.mechanisms import Secure, packing
@@ -20,6 +21,7 @@ from adaprivate.orthants import MOST_BY_LATTICE
 from adaprivate.policies.core.propensities import Propensities, choice_probabilities
 from adaprivate.policies.core.settings import exact_guarantee
 from adaprivate.policies.core.stock import Stock
+from adaprivate.privacy import Guarantee
 from adaprivate.runtime.learner import InUse, Learner, choose_from, choose_many, learn_and_choose
 
 
@@ -27,6 +29,7 @@ def _stored(data: bytes) -> Any:
     return np.frombuffer(data, dtype=np.uint8)
 
 
+UNKNOWN = "not known before the first candidates are shown"
 DRAWS, MANY_DRAWS = 512, 4_096
 """Points of the lattices, or scores drawn where there are too many candidates for these, that a propensity is made of."""
 
@@ -110,6 +113,11 @@ class Engine(ABC):
 
     @property
     @abstractmethod
+    def guarantee(self) -> Guarantee | None:
+        """What is promised with this noise."""
+
+    @property
+    @abstractmethod
     def people(self) -> dict[str, int] | None:
         """People who came, and how many of their visits counted or did not, where people are protected: public."""
 
@@ -133,6 +141,18 @@ class Engine(ABC):
     @abstractmethod
     def warm_up(self, candidates: Floats) -> None:
         """Compile what these candidates will need, or fetch it from the cache; nothing is counted or chosen."""
+
+
+class NotBegun:
+    """The engine of a policy whose dimension is not known: what asks for it is refused."""
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise check.InputError(f"Expected dimension to be given: it is {UNKNOWN}.")
+
+    @property
+    def people(self) -> dict[str, int]:
+        """Nobody came."""
+        return {"people": 0, "counted": 0, "beyond": 0}
 
 
 class SimulatedEngine(Engine):
@@ -175,6 +195,11 @@ class SimulatedEngine(Engine):
     def _releases_in(plan: Any, state: Any) -> Any:
         """Where a routed learner counts releases: reading a field of a record by name takes longer than a round."""
         return state.learner.scalars["releases"] if plan is not None and plan.routed else None
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        promised: Guarantee | None = self.settings.guarantee()
+        return promised
 
     @property
     def people(self) -> dict[str, int] | None:
@@ -305,6 +330,11 @@ class ExactEngine(Engine):
         self._before_noise()
         actions[0] = self.settings.exact_choice(self.learner.state, self.book)
         return 0
+
+    @property
+    def guarantee(self) -> Guarantee:
+        promised: Guarantee = self.plan.guarantee(self.settings.name, exact_noise=True)
+        return promised
 
     @property
     def people(self) -> dict[str, int]:

@@ -11,17 +11,20 @@ import numpy as np
 
 from adaprivate import check
 from adaprivate.check import Floats
+from adaprivate.features.clipping import Clipping
 from adaprivate.mechanisms.plan import SamplingPlan
 from adaprivate.people.identity import user_text
 
 FARTHEST = 1e300 * (1 - 2**-30)
 """Squared norms up to this are within 1e300 in whatever order they are added up."""
+ENOUGH_SEEN = 100
+"""Fewer candidates than this are no reason to warn that many were clipped, unless one decision's are all too long."""
 LARGEST = 2**256
 """Whole numbers that stand for people are smaller."""
 
 
-def offered_of(candidates: object, axes: int, dimension: int) -> Floats:
-    """A copy of the candidates with this many axes; anything else is refused."""
+def offered_of(candidates: object, axes: int, dimension: int | None) -> Floats:
+    """A copy of the candidates with this many axes, of any dimension if that is None; anything else is refused."""
     try:
         offered = np.array(candidates, np.float64, order="C")
     except (TypeError, ValueError, OverflowError):
@@ -29,10 +32,34 @@ def offered_of(candidates: object, axes: int, dimension: int) -> Floats:
     if offered is None:  # not while the first error is handled, whose text may quote a number
         offered = check.floats("candidates", candidates, (None,) * (axes - 1) + (dimension,))
     shape = offered.shape
-    if len(shape) != axes or shape[-1] != dimension or 0 in shape:
-        wanted = f"(K, {dimension}) with K >= 1" if axes == 2 else f"(n, K, {dimension}) with n, K >= 1"
+    if len(shape) != axes or 0 in shape or (shape[-1] != dimension and dimension is not None):
+        last = "dimension" if dimension is None else dimension
+        wanted = f"(K, {last}) with K >= 1" if axes == 2 else f"(n, K, {last}) with n, K >= 1"
         check.expect(False, "candidates.shape", shape, f"== {wanted}")
     return offered
+
+
+class ClippedCount(Clipping):
+    """How many candidates were longer than 1, of all that were shown."""
+
+    _said = False
+
+    def add(self, clipped: int, seen: int) -> str | None:
+        """Count those of one call; a sentence to warn with, once, where more than a few percent were clipped."""
+        self.count("candidates", clipped, seen)
+        if self._said:
+            return None
+        if clipped == seen > 1:
+            which = f"All {seen:,} candidates shown at once"
+        elif self.seen >= ENOUGH_SEEN and self.warning() is not None:
+            which = f"{self.share:.0%} of {self.seen:,} candidates"
+        else:
+            return None
+        self._said = True
+        return (
+            f"{which} were longer than 1 and were clipped: the guarantee holds, but their lengths "
+            "are lost. Scale features by public constants; ap.Featuriser does."
+        )
 
 
 def expect_finite(offered: Floats, candidates: object) -> None:

@@ -1,4 +1,4 @@
-"""Constructors of policies, ``ap.NoiseAware(...)``: :func:`policy` of one name, with its options in the signature.
+"""Policies by name, from files, and by constructors with the options of one name in the signature (``ap.NoiseAware``).
 
 Nothing is typed twice. At run time a signature and its help are made from the settings class, which is imported with the
 first use of the constructor. For type checkers, each constructor takes the fields of its settings and those of ``_Use``.
@@ -10,20 +10,21 @@ import dataclasses
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-from adaprivate import policies
-from adaprivate.runtime.opening import policy
+from adaprivate import check, policies
+from adaprivate.mechanisms import Secure
+from adaprivate.runtime.policy import Policy
+from adaprivate.runtime.storage import restored, unpacked
 
 if TYPE_CHECKING:
-    from adaprivate.mechanisms import Secure
     from adaprivate.policies.adaprivate.batched import AdaPrivateTSSettings, AdaPrivateUCBSettings
     from adaprivate.policies.linear.baselines import LinTSSettings, LinUCBSettings, RandomSettings, TunedLinUCBSettings
     from adaprivate.policies.linear.flips import FlippedLinTSSettings, FlippedLinUCBSettings
     from adaprivate.policies.noise_aware.noise_aware import NoiseAwareDefaultSettings
     from adaprivate.policies.noise_aware.ts import NoiseAwareTSSettings
     from adaprivate.policies.noise_aware.ucb import NoiseAwareUCBSettings
-    from adaprivate.runtime.policy import Policy
 
     Options = ParamSpec("Options")
 
@@ -99,6 +100,58 @@ NAMES = {
     "RandomPlay": "random",
 }
 """The constructors, and the policies that they make."""
+
+
+def policy(
+    name: str,
+    *,
+    seed: int | None = None,
+    source: Secure | None = None,
+    reward_window: int = 0,
+    propensities: bool = False,
+    reward_range: tuple[float, float] = (0.0, 1.0),
+    **options: Any,
+) -> Policy:
+    """A policy by name. Give ``seed=`` for simulation, or ``source=Secure()`` for real people's data.
+
+    ``reward_range``: the public least and greatest reward; by it rewards are scaled to 0 to 1.
+    ``options`` are its settings; ``help(policies.settings_class(name))`` explains them. Without ``dimension`` it is that of
+    the first candidates shown (``decide``, ``decide_many``, ``observe``); policies on fixed arms are told it.
+    """
+    given: dict[str, Any] = {
+        "seed": seed,
+        "source": source,
+        "reward_window": reward_window,
+        "propensities": propensities,
+        "reward_range": reward_range,
+    }
+    check.known(options, [*policies.options(name), *given], name)
+    dimension = options.pop("dimension", None)
+    for shaped, axes in (("catalogue", 2), ("theta_0", 1)):
+        if dimension is None and options.get(shaped) is not None:
+            dimension = check.floats(shaped, options[shaped], (None,) * axes).shape[-1]
+
+    def settings_of(dimension: int) -> Any:
+        return policies.settings(name, options | {"dimension": dimension})
+
+    if dimension is not None:
+        return Policy(settings_of(dimension), **given)
+    fixed = policies.settings_class(name).fixed_arms
+    return Policy(policies.settings(name, options) if fixed else settings_of, **given)
+
+
+def load(path: str | Path) -> Policy:
+    """The policy that :meth:`Policy.save` wrote, ready to continue; with exact noise, by one process only."""
+    target = Path(path)
+    try:
+        stored = unpacked(target.read_bytes())
+        loaded: Policy = restored(Policy, stored)
+    except check.InputError as error:
+        raise check.InputError(f"Expected path={str(path)!r} to be a saved policy: {error}") from None
+    except OSError as error:
+        raise check.InputError(f"Expected path={str(path)!r} to be a saved policy ({type(error).__name__}).") from None
+    loaded._stored.loaded(target, str(stored["saved"]))
+    return loaded
 
 
 def __getattr__(name: str) -> Any:

@@ -74,7 +74,7 @@ def restored(kind: type[Any], stored: dict[str, Any]) -> Any:
         policy._engine.restore(stored["parts"])
         for name in ("decided", "round", "version", "clipped"):
             setattr(policy, name, check.whole(name, stored[name], at_least=0))
-        policy._look_ahead()
+        policy._look_ahead(policy._engine)
         policy._engine.opened(policy.decided - policy.round)  # whatever was chosen and not made when it was saved
         policy._origin = Origin(str(stored["id"]), bytes.fromhex(stored["key"]))
         for action, version, propensity, number, features, reward, told, life, *person in stored["open"]:
@@ -244,3 +244,56 @@ def _started(process: object) -> str | None:
         except OSError:  # it lives, and is somebody else's
             return ""
         return ""
+
+
+class Stored:
+    """Where a policy is stored, and whether this process may go on with it. With exact noise, one process may."""
+
+    def __init__(self, *, exact: bool) -> None:
+        self._exact = exact
+        self._process = os.getpid()
+        self.lease: Lease | None = None
+        """That of the file last saved or loaded, for exact noise."""
+
+    def expect_alone(self) -> None:
+        """Raise where another goes on in place of this policy: a forked process, or whoever loaded its file."""
+        if not self._exact:
+            return
+        if self._process != os.getpid():
+            raise check.InputError(
+                "Expected a policy with exact noise to stay in the process that made it: after a fork both would release "
+                "the same batch. Make or load it in the one process that shall go on."
+            )
+        if self.lease is not None:
+            self.lease.expect_free()
+
+    def claim(self) -> None:
+        """Before noise is drawn: nobody else may go on from the file that was saved last."""
+        self.expect_alone()
+        if self.lease is not None:
+            self.lease.take("the policy that saved it")
+            self.lease.draws()
+
+    def save(self, target: Path, pack: Callable[[str], bytes]) -> None:
+        """Replace the file at this absolute path. ``pack``: the bytes of the policy, under the name of this copy."""
+        lease, older = Lease(target, secrets.token_hex(8)), self.lease
+
+        def hand_over() -> None:
+            """Now nobody goes on from the older file, nor this policy without the new lease."""
+            self.claim()
+            self.lease = lease if self._exact else None
+
+        try:
+            write_private(target, pack(lease.saved), hand_over)
+        except BaseException:
+            if not lease.stands():  # the older file is still the last one
+                self.lease = older
+            raise
+        if older is not None and older.path == target:
+            older.drop()
+
+    def loaded(self, path: Path, saved: str) -> None:
+        """Go on from this file, under the name of its copy, if nobody else does."""
+        if self._exact:
+            self.lease = Lease(path.resolve(), saved)
+            self.lease.take("the process that loaded it")

@@ -19,7 +19,7 @@ from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.channels import GAUSSIAN, ChannelPlan
 from adaprivate.mechanisms.plan import BatchPlan, SamplingPlan
 from adaprivate.policies.core.settings import about
-from adaprivate.runtime.opening import load
+from adaprivate.runtime.named import load
 from adaprivate.runtime.policy import Policy
 from adaprivate.simulation import run_all, whole_state
 from adaprivate.testing.suite import checks, expect, fixed_arms, leaves, offers, play, same_state, whose

@@ -31,8 +31,7 @@ from adaprivate.purposes import Purpose
 from adaprivate.runtime.decision import Decision, Origin
 from adaprivate.runtime.inputs import needs_user
 from adaprivate.runtime.learner import Learner
-from adaprivate.runtime.policy import Policy
-from adaprivate.runtime.showing import log
+from adaprivate.runtime.policy import Policy, log
 from adaprivate.testing.behaviour import refusal
 from adaprivate.testing.books import open_noise
 from adaprivate.testing.channels import holding
