@@ -30,9 +30,7 @@ def test_on_released_sums_too(check):
 
 
 def test_runs_with_exact_noise():
-    policy = ap.policy(
-        "batch-greedy", dimension=3, rounds=60, batch_size=12, source=ap.Secure(), propensities=True
-    )
+    policy = ap.policy("batch-greedy", dimension=3, rounds=60, batch_size=12, source=ap.Secure(), propensities=True)
     for _ in range(30):
         decision = policy.decide(np.eye(3))
         assert decision.propensity in (pytest.approx(0.05 / 3), pytest.approx(0.95 + 0.05 / 3))
