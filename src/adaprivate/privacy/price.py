@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from scipy.special import log_expit, ndtri_exp
 
@@ -55,20 +55,22 @@ def _with_slack(delta: float, epsilon: float, slack: float) -> float:
     return min(1.0, delta + (1 + math.exp(min(epsilon, 700.0))) * slack)
 
 
-def _epsilon_with_slack(price: Price, ideal: Callable[[float], float], delta: float) -> float:
-    """The ideal curve's epsilon at a slightly smaller delta, so that the slack fits into the rest."""
+def _epsilon_with_slack(price: Price, ideal: Callable[[float], float], delta: float) -> float | None:
+    """The ideal curve's epsilon at a slightly smaller delta, so that the slack fits into the rest. None: it does not."""
     for share in (1.0, 1 - 1e-12, 1 - 1e-9, 1 - 1e-6, 0.999, 0.9, 0.5):
         epsilon = ideal(delta * share)
         if price.slack == 0 or price.delta(epsilon) <= delta:
             return epsilon
-    # An epsilon n fits if (1 + e^epsilon) slack is at most delta / 2 at the ideal curve's epsilon for delta / 2. That is
-    # above n by no more than here, for the noise of a smaller epsilon is larger.
-    limit = math.log(max(delta / (2 * price.slack) - 1, 1e-300))
-    most = math.floor(limit - (ideal(delta / 2) - ideal(delta)))
-    if most < 1:
+    return None
+
+
+def _refuse_slack(price: Price, epsilon: float, delta: float, most: float | None = None) -> NoReturn:
+    """Raise: the noise of this ideal epsilon is too small to be exact. ``most``: the largest that fits, where known."""
+    if (price.slack >= delta / 4) if most is None else most < 1:
         raise check.InputError(f"Expected delta={delta!r} well above the discretization slack {price.slack:.3g}.")
+    bound = "to be smaller" if most is None else f"<= {math.floor(10 * most) / 10:g}"
     raise check.InputError(
-        f"Expected epsilon={ideal(delta):.4g} <= {most} for exact noise at delta={delta:g}: smaller noise shows the grid "
+        f"Expected epsilon={epsilon:.4g} {bound} for exact noise at delta={delta:g}: smaller noise shows the grid "
         "on which it is drawn. Choose a smaller epsilon; simulated noise (seed=) takes any, for experiments."
     )
 
@@ -93,7 +95,22 @@ class GaussianPrice(Price):
         return _with_slack(gdp_delta(self.gdp, epsilon), epsilon, self.slack)
 
     def epsilon(self, delta: float) -> float:
+        epsilon = self._fitting(delta)
+        if epsilon is None:
+            _refuse_slack(self, gdp_epsilon(self.gdp, delta), delta, self._most(delta))
+        return epsilon
+
+    def _fitting(self, delta: float) -> float | None:
         return _epsilon_with_slack(self, lambda d: gdp_epsilon(self.gdp, d), delta)
+
+    def _most(self, delta: float) -> float:
+        """The largest epsilon at which exact noise fits, whatever this one's is: slack falls with the square of mu."""
+        fits, fails = 0.0, self.gdp
+        for _ in range(40):
+            mu = (fits + fails) / 2
+            other = GaussianPrice(mu, self.slack * (mu / self.gdp) ** 2)
+            fits, fails = (fits, mu) if other._fitting(delta) is None else (mu, fails)
+        return gdp_epsilon(fits, delta)
 
     def loss_distribution(self) -> Any:
         from dp_accounting.pld import privacy_loss_distribution as pld
@@ -191,7 +208,14 @@ class NumericalPrice(Price):
 
     def epsilon(self, delta: float) -> float:
         delta = check.probability("delta", delta)
-        return _epsilon_with_slack(self, lambda d: float(self.distribution.get_epsilon_for_delta(d)), delta)
+
+        def ideal(d: float) -> float:
+            return float(self.distribution.get_epsilon_for_delta(d))
+
+        epsilon = _epsilon_with_slack(self, ideal, delta)
+        if epsilon is None:
+            _refuse_slack(self, ideal(delta), delta)
+        return epsilon
 
     def loss_distribution(self) -> Any:
         return self.distribution
