@@ -145,6 +145,13 @@ def probability(name: str, value: object) -> float:
     return real(name, value, above=0, below=1)
 
 
+def mean_reward(name: str, value: object) -> float:
+    """A public mean of rewards that are scaled to 0 to 1, not so near an end that nothing could be learned."""
+    number = real(name, value)
+    expect(1e-4 <= number <= 1 - 1e-4, name, value, ">= 0.0001 and <= 0.9999, on the 0..1 scale")
+    return number
+
+
 def budget(epsilon: object) -> float:
     """A privacy budget that noise can be found for: 1e-6 to 1e4."""
     number = real("epsilon", epsilon, above=0)

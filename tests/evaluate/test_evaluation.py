@@ -98,7 +98,9 @@ def test_evaluate_every_estimator():
         assert guarantee.nominal_epsilon == 2
         assert guarantee.simulated
         assert found.rows == (pytest.approx(600, abs=110) if estimator == "replay" else 1_200)  # five standard deviations
-    with pytest.raises(InputError, match="propensity=None to be a column of the log for dr"):
+    with pytest.raises(
+        InputError, match="propensity=None to be a column of the log for dr: name it with propensity=, or --propensity"
+    ):
         judge(logged(100, propensities=False), "lints", "dr")
     assert judge(logged(400, propensities=False), "lints", "dm")[1] is None
     with pytest.raises(InputError, match="CoreSetState"):

@@ -51,6 +51,11 @@ def test_bad_candidates_are_refused_without_a_trace(kit, build, bad, opened):
     assert kit.everything(policy) == before
 
 
+def test_one_vector_is_told_to_be_a_row(kit):
+    with pytest.raises(InputError, match=r": one row per candidate, for example \[\[1, 0, 0\]\]\.$"):
+        kit.made().decide([0.1] * D)
+
+
 @pytest.mark.parametrize("build", POLICIES, ids=["simulated", "plain", "secure"])
 @pytest.mark.parametrize("bad", BAD_REWARDS, ids=[str(i) for i in range(len(BAD_REWARDS))])
 def test_bad_rewards_are_refused_without_a_trace(kit, build, bad):

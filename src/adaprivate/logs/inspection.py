@@ -34,6 +34,8 @@ from adaprivate.logs.tables import Source
 
 EARLIER = "is earlier than in the row before: evaluate puts rows in order first"
 ABOVE = "is above 1"
+OUTSIDE = "is not within"
+"""What is wrong with a reward out of its range, as the text begins."""
 MOST_PEOPLE = 1 << 16
 """Number of users that are counted exactly. Of more, the count is approximate."""
 
@@ -211,7 +213,7 @@ def _check_reward(faults: _Faults, values: pl.Series, bounds: tuple[float, float
     faults.add(values.name, "is missing", absent, start)
     faults.add(values.name, "is not a number", known.is_null() & ~absent, start)
     beyond = ~known.is_between(*bounds) & ~absent
-    faults.add(values.name, f"is not within {bounds[0]:g} .. {bounds[1]:g}", beyond, start)
+    faults.add(values.name, f"{OUTSIDE} {bounds[0]:g} .. {bounds[1]:g}", beyond, start)
 
 
 def _check_propensity(faults: _Faults, values: pl.Series, known: pl.Series, start: int) -> None:

@@ -205,7 +205,8 @@ def judge(
     """
     check.one_of("estimator", estimator, ESTIMATORS)
     if estimator in NEEDS_PROPENSITIES:
-        check.expect(log.least_propensity is not None, "propensity", None, f"to be a column of the log for {estimator}")
+        known, how_to = log.least_propensity is not None, "name it with propensity=, or --propensity"
+        check.expect(known, "propensity", None, f"to be a column of the log for {estimator}: {how_to}")
     released = release_epsilon is not None
     if seeds is None:
         seeds = 1 if released else DEFAULT_SEEDS

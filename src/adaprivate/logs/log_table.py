@@ -42,7 +42,7 @@ from adaprivate.logs.columns import (
 )
 from adaprivate.logs.draft import LogFeatures, described, draft, numeric_columns, why_hashed
 from adaprivate.logs.findings import UNEVEN, LogFinding, uniform_chance
-from adaprivate.logs.inspection import Inspection, inspect
+from adaprivate.logs.inspection import OUTSIDE, Inspection, inspect
 from adaprivate.logs.log import Log, Products, steady_propensities
 from adaprivate.logs.tables import Source, source_of
 
@@ -276,7 +276,12 @@ def _says_nothing(look: Inspection, column: str) -> bool:
 def _refuse(source: Source, finding: LogFinding) -> NoReturn:
     more = f" (as in {finding.rows:,} rows)" if finding.rows > 1 else ""
     where = f"{source.file}, {source.of} {finding.places[0]}, column {finding.column}"
-    raise InputError(f"Expected {where} to be right: it {finding.wrong}{more}. adaprivate data check lists all faults.")
+    wider = ""
+    if finding.wrong.startswith(OUTSIDE):
+        wider = " State the range of rewards: reward_range=(least, greatest), or --reward-range."
+    raise InputError(
+        f"Expected {where} to be right: it {finding.wrong}{more}.{wider} adaprivate data check lists all faults."
+    )
 
 
 def _prepared(

@@ -35,7 +35,8 @@ def offered_of(candidates: object, axes: int, dimension: int | None) -> Floats:
     if len(shape) != axes or 0 in shape or (shape[-1] != dimension and dimension is not None):
         last = "dimension" if dimension is None else dimension
         wanted = f"(K, {last}) with K >= 1" if axes == 2 else f"(n, K, {last}) with n, K >= 1"
-        check.expect(False, "candidates.shape", shape, f"== {wanted}")
+        rows = ": one row per candidate, for example [[1, 0, 0]]" if len(shape) == 1 and axes == 2 else ""
+        check.expect(False, "candidates.shape", shape, f"== {wanted}{rows}")
     return offered
 
 

@@ -62,7 +62,7 @@ class NoiseAwareJointSettings(Scheduled, PolicySettings):
         check.budget(self.epsilon)
         check.probability("delta", self.delta)
         if self.base_rate is not None:
-            check.real("base_rate", self.base_rate, at_least=1e-4, at_most=1 - 1e-4)
+            check.mean_reward("base_rate", self.base_rate)
         check.real("v", self.v, at_least=0)
         if self.horizon is not None:
             check.whole("horizon", self.horizon, at_least=1)

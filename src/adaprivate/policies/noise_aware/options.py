@@ -118,8 +118,10 @@ class NoiseAwareOptions(Scheduled, PolicySettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check.budget(self.epsilon)
-        check.probability("delta", self.delta)
         check.one_of("channel", self.channel, ("auto", *CHANNELS))
+        pure = self.channel not in ("auto", "gaussian")
+        check.expect(not (pure and self.delta == 0), "delta", self.delta, "to be left out: the guarantee states 0 there")
+        check.probability("delta", self.delta)
         check.one_of("unit", self.unit, self.units)
         check.whole("counted_visits", self.counted_visits, at_least=1, at_most=MOST_VISITS)
         check.one_of("weights", self.weights, (*WAYS, *CLIPPED))
@@ -131,7 +133,7 @@ class NoiseAwareOptions(Scheduled, PolicySettings):
             check.expect(self.memory is None, "memory", self.memory, "== None for unit=user")
             check.expect(self.noise != "blt", "noise", self.noise, "!= 'blt' for unit=user: it rounds sums")
         if self.base_rate is not None:
-            check.real("base_rate", self.base_rate, at_least=1e-4, at_most=1 - 1e-4)
+            check.mean_reward("base_rate", self.base_rate)
         for name in ("centre", "missing"):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, 0.5 if self.base_rate is None else float(self.base_rate))
