@@ -164,6 +164,9 @@ def test_people_are_counted_in_public_and_stay_counted_when_saved(kind: dict[str
     assert counts["people"] == int((visits > 0).sum())
     assert counts["counted"] == int(np.minimum(visits, 10).sum())
     assert counts["beyond"] == 90 - counts["counted"]
+    late = f"{counts['beyond']} of 90 visits came later and taught nothing."
+    assert policy.remarks[-2:] == ["Only the first 10 visits of each user ever count.", late]
+    assert Policy(SETTINGS, **kind).remarks[-1] == policy.remarks[-2]
 
 
 def test_saved_and_loaded_between_all_visits_nobody_reaches_further() -> None:

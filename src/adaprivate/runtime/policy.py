@@ -224,14 +224,15 @@ class Policy:
 
     @property
     def remarks(self) -> list[str]:
-        """What makes the guarantee weak, if anything does: a large epsilon, or a delta that is large for so many.
+        """What makes the guarantee weak: a large epsilon, or a delta that is large for so many. Which visits never count.
 
         How many it protects: people who came, where it protects people, else rounds planned for, a reward each.
         """
         begun, seen = self._dimension is not None, self.people
         settings = self.settings if begun else self._described
         guarantee = self.guarantee if begun else settings.guarantee(exact_noise=self.source is not None)
-        return [] if guarantee is None else guarantee.remarks(settings.rounds if seen is None else seen["people"])
+        weak = [] if guarantee is None else guarantee.remarks(settings.rounds if seen is None else seen["people"])
+        return weak + (settings.plan.unit.remarks(seen) if self._needs_user else [])
 
     @property
     def people(self) -> dict[str, int] | None:

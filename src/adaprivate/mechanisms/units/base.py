@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from adaprivate import check
@@ -51,6 +52,17 @@ class Unit(ABC):
     def counted(self) -> str:
         """Which visits of a person ever count; empty where nobody's are left out."""
         return ""
+
+    def remarks(self, seen: Mapping[str, int] | None) -> list[str]:
+        """Which visits never count, and of those ``seen`` how many did not. Counts of visits are public: no reward."""
+        if not self.counted:
+            return []
+        found = [f"Only {self.counted} of each user ever count{'' if self.counted.endswith('s') else 's'}."]
+        if seen is not None and seen["beyond"]:
+            found.append(
+                f"{seen['beyond']:,} of {seen['counted'] + seen['beyond']:,} visits came later and taught nothing."
+            )
+        return found
 
     @property
     @abstractmethod
