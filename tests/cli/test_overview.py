@@ -156,13 +156,18 @@ def test_evaluate_prints_conditions_and_that_runs_add_up(tmp_path):
     (tmp_path / "log.csv").write_text("action,reward,propensity\n" + "0,1,0.5\n1,0,0.5\n" * 200)
     arguments = ("evaluate", str(tmp_path / "log.csv"), "--policy", "noise-aware", "--policy", "linucb")
     found = document(*arguments)
-    assert "adds up" in found["composition"]
+    assert "their epsilons add up" in found["composition"]
     assert privacy.CONDITIONS["no-replay"] in found["rows"][0]["assumptions"]
     assert privacy.CONDITIONS["reward-range"] in found["rows"][0]["enforced"]
     assert found["rows"][1]["assumptions"] == []
     done = subprocess.run([sys.executable, "-m", "adaprivate", *arguments], capture_output=True, text=True)
     text = " ".join(done.stdout.split())
-    for part in ("The software enforces:", "It holds only if you keep to:", "learns from the same rewards", "adds up"):
+    for part in (
+        "The software enforces:",
+        "It holds only if you keep to:",
+        "learns from the same rewards",
+        "their epsilons add up",
+    ):
         assert part in text
 
 

@@ -185,12 +185,21 @@ def test_a_released_evaluation_states_both():
     assert not replayed.simulated
     assert replayed.epsilon == pytest.approx(1.5, abs=2e-3)
     assert replayed.delta == pytest.approx(2e-5)
-    _, apart, *_ = judge(log, "adaprivate-ts", "snips", options=options, release_epsilon=0.5)
-    assert apart.epsilon == pytest.approx(1, abs=1e-3)
+    apart = judge(log, "adaprivate-ts", "snips", options=options, release_epsilon=0.5)
+    assert apart.guarantee.epsilon == pytest.approx(1, abs=1e-3)
+    assert apart.published == (
+        "The estimate is published with epsilon 0.5 (noise added). The larger of it and the policy's 1 holds because no "
+        "reward is in both parts of the log."
+    )
     with pytest.raises(InputError, match="to be private"):
         judge(log, "lints", "ips", release_epsilon=1.0)
     _, chance, *_ = judge(log, "random", "ips", release_epsilon=1.0)
     assert chance.epsilon == pytest.approx(1, abs=1e-3)
+    found = ap.evaluate(log, "adaprivate-ts", "replay", options=options, release_epsilon=0.5)
+    row = found.to_dicts()[0]
+    assert (row["release_epsilon"], row["person_rows"], row["interval"], row["method"]) == (0.5, None, "noise", "noise")
+    assert row["published"].endswith("The policy's 1 is added because both use the same rewards.")
+    assert row["published"] in " ".join(str(found).split())
 
 
 @pytest.mark.parametrize(("options", "delta"), [({}, 1e-5), ({"channel": "flip"}, 0.0), ({"channel": "items"}, 0.0)])

@@ -251,11 +251,16 @@ def test_published_intervals_cover_what_people_differ_in():
 def test_a_published_estimate_protects_people_where_the_policy_does(estimator):
     """A person may have rewards in what was learned from and in the estimate, whichever rows those are: costs add up."""
     log = logged(600)
-    found, guarantee, counts, *_ = judge(log, "noise-aware", estimator, options=USER, release_epsilon=0.5)
+    found, guarantee, counts, *_, counting, published = judge(
+        log, "noise-aware", estimator, options=USER, release_epsilon=0.5
+    )
     assert guarantee.unit == "user"
     assert not guarantee.simulated
     assert guarantee.epsilon == pytest.approx(1.5, abs=5e-3)
     assert guarantee.delta == pytest.approx(2e-5)
+    why = {"replay": "both use the same rewards", "snips": "people may be in both parts of the log"}[estimator]
+    assert published.endswith(f"epsilon 0.5 (noise added). The policy's 1 is added because {why}.")
+    assert counting == "the first 4 visits"
     assert not guarantee.exact
     assert guarantee.protects == "all rewards of any one person"
     assert privacy.CONDITIONS["public-visits"] in guarantee.assumptions
@@ -326,7 +331,8 @@ def test_at_the_command_line(tmp_path):
     assert document["rows"] == shared.to_dicts()
     printed = run(*base, "--user", "visitor").stdout
     assert f"600 decisions by {len(set(who))} people between 3 candidates" in printed
-    assert "noise-aware learned from" in printed
+    assert "visits counted; " in printed
+    assert "were beyond the first 2 visits of their user." in " ".join(printed.split())
     published = run(*base, "--user", "visitor", "--release-epsilon", "2", "--person-rows", "2", "--json")
     assert "user-level" in json.loads(published.stdout)["rows"][0]["guarantee"]
     facts = run("data", "check", path, "--user", "visitor", "--json")

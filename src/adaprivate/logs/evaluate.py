@@ -18,6 +18,7 @@ from adaprivate.logs.format import as_text
 from adaprivate.logs.judge import judge, logged_value
 from adaprivate.logs.log import Log
 from adaprivate.logs.log_table import read_log
+from adaprivate.logs.release import NOISE
 
 _FIELDS = ("effective_sample_size", "rows", "rewarded", "few", "method", "mean_weight", "odd_weights", "seeds")
 _OWN = {"dimension", "rounds", "epsilon", "delta"}
@@ -101,7 +102,7 @@ def evaluate(
 
     ``user``: the column that names the user of each decision (by default user or user_id; "" for none). A policy with
     ``options={"unit": "user"}`` needs it. Intervals then take users for independent, not rows. ``people``,
-    ``visits_counted`` and ``visits_beyond`` count what such a policy learned from.
+    ``visits_counted`` and ``visits_beyond`` count what such a policy learned from; ``visits_counting`` is its limit.
 
     Values, intervals and standard errors are rewards per round on the scale of ``reward_range`` (column
     ``log_reward_range``). Policies learn from rewards scaled to 0 to 1; state ``base_rate`` and ``missing`` on that
@@ -121,7 +122,7 @@ def evaluate(
     Private policies are evaluated at every ``epsilon``, by default 1 unless an option states their budget; the others
     once. Estimates are computed from raw rewards, for readers who may see the log. ``release_epsilon`` makes a single
     estimate public. For a policy that protects users it protects users, too; its noise then grows with the most rows of
-    one user, and ``person_rows`` uses only that many first rows of each.
+    one user, and ``person_rows`` uses only that many first rows of each. ``published`` says how the guarantee comes about.
     """
     if isinstance(log, Log):
         taken = log
@@ -157,7 +158,7 @@ def evaluate(
         given = {**(options or {}), "delta": delta, **({} if budget is None else {"epsilon": budget})}
         own = {key: value for key, value in given.items() if key in takes[name]}
         for word in estimators:
-            estimate, guarantee, visits, assumed, run_noise = judge(
+            estimate, guarantee, visits, assumed, run_noise, counting, published = judge(
                 taken,
                 name,
                 word,
@@ -174,6 +175,9 @@ def evaluate(
                     "policy": name,
                     "epsilon": budget,
                     "released": release_epsilon is not None,
+                    "release_epsilon": release_epsilon,
+                    "person_rows": person_rows,
+                    "published": published,
                     "estimator": word,
                     **_in_units(estimate, within),
                     **{field: getattr(estimate, field) for field in _FIELDS},
@@ -183,10 +187,12 @@ def evaluate(
                     "people": seen.get("people"),
                     "visits_counted": seen.get("counted"),
                     "visits_beyond": seen.get("beyond"),
+                    "visits_counting": counting,
                     "assumed_base_rate": None if assumed is None else assumed.rate,
                     "learns_base_rate": None if assumed is None else assumed.learned,
                     **of_log,
                     **how,
+                    "interval": interval if release_epsilon is None else NOISE,
                     **{f"policy_{key}" if key in how else key: own[key] for key in own if key != "epsilon"},
                 }
             )

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 COMPOSITION = (
-    "Each row, and each run on this log, learns from the same rewards: a guarantee is that of one run of its row's policy, "
-    "and what is released of several adds up (privacy.compose)."
+    "Each row, and each run on this log, learns from the same rewards. Each guarantee is for one run. If you publish "
+    "several runs, their epsilons add up (privacy.compose)."
 )
 """What to keep in mind about several evaluations of one log."""
 
@@ -74,12 +74,13 @@ def evaluation_notes(rows: Sequence[dict[str, Any]]) -> list[str]:
     loud = [doubt for doubt in rows[0]["log_doubts"] if "CONTRADICT" in doubt]
     notes = [*loud]
     notes += guarantees(rows)
+    notes += [f"{row['policy']}: {row['published']}" for row in rows if row["published"] is not None]
     notes.append(COMPOSITION)
     notes += _target(rows)
     notes += dict.fromkeys(_assumed(row) for row in rows if row["assumed_base_rate"] is not None)
     notes += dict.fromkeys(
-        f"{row['policy']} learned from {row['people']:,} people, of whose visits {row['visits_counted']:,} counted and "
-        f"{row['visits_beyond']:,} came after as many as count of one person."
+        f"{row['policy']} learned from {row['people']:,} people. {row['visits_counted']:,} visits counted; "
+        f"{row['visits_beyond']:,} were beyond {row['visits_counting']} of their user."
         for row in rows
         if row["people"] is not None
     )

@@ -23,7 +23,7 @@ from adaprivate.check import Floats, Integers
 from adaprivate.logs.estimators import ESTIMATORS, Estimate, Sample, Samples, estimate_in_parts
 from adaprivate.logs.intervals import Units, summary
 from adaprivate.logs.log import Log
-from adaprivate.logs.release import RELEASED, capped, first_rows, release, release_by_person, together
+from adaprivate.logs.release import RELEASED, capped, first_rows, release, release_by_person, together, told
 from adaprivate.logs.replay import accepted, whose
 from adaprivate.mechanisms import Secure
 from adaprivate.mechanisms.channels import ChannelPlan
@@ -163,6 +163,10 @@ class Judgement(NamedTuple):
     """What the policy assumed of the mean reward, where it takes ``base_rate`` and was given none."""
     run_noise: str = "left out"
     """Whether the interval holds the policy's own random draws: included, left out, or none (all runs are alike)."""
+    counting: str | None = None
+    """Of a policy that protects people: which visits of each count."""
+    published: str | None = None
+    """What a released estimate was published with, and how that and the policy's epsilon make the guarantee."""
 
 
 def assumed_rate(policy: Policy) -> AssumedRate | None:
@@ -228,12 +232,14 @@ def judge(
     check.expect(
         not fixed, "policy", policy, "to choose by features (on fixed arms: unit vectors), not a policy on fixed arms"
     )
-    releases = isinstance(getattr(settings, "plan", None), BatchPlan | ChannelPlan | RewardPlan)
+    plan: Any = getattr(settings, "plan", None)
+    releases = isinstance(plan, BatchPlan | ChannelPlan | RewardPlan)
     if release_epsilon is not None:
         check.expect(estimator in RELEASED, "estimator", estimator, f"in {{{', '.join(RELEASED)}}} to be released")
         private = releases or settings.name == "random"
         check.expect(private, "policy", policy, "to be private with exact noise for an estimate to be released")
     by_person = statement is not None and statement.unit == "user"
+    counting = plan.unit.counted if by_person else None
     if person_rows is not None:
         bounds = by_person and release_epsilon is not None
         check.expect(bounds, "person_rows", person_rows, "== None unless an estimate is released that protects people")
@@ -260,7 +266,7 @@ def judge(
         def run(own: int) -> Judgement:
             player, samples, choices, most, largest = ready(own)
             found = estimate_in_parts(estimator, samples, choices, Units(most, log.people), largest=largest, **how)
-            return Judgement(found, player.guarantee, player.people, assumed_rate(player))
+            return Judgement(found, player.guarantee, player.people, assumed_rate(player), counting=counting)
 
         runs = played(run, lambda one: one.estimate, each)
         mean, visits = over_runs([one.estimate for one in runs]), _visits(runs)
@@ -277,9 +283,12 @@ def judge(
         estimator, sample, epsilon=release_epsilon, delta=release_delta, noise=Secure(), confidence=confidence
     )
     stated = player.guarantee
+    published = told(stated, price, replayed=replayed, by_person=by_person)
     if stated is not None and stated.epsilon > 0:
         price = together(stated, price, same_rewards=replayed or by_person)
-    return Judgement(found, price, player.people, assumed_rate(player), "left out" if learns else "none")
+    return Judgement(
+        found, price, player.people, assumed_rate(player), "left out" if learns else "none", counting, published
+    )
 
 
 def _visits(runs: Sequence[Judgement]) -> dict[str, int] | None:

@@ -160,6 +160,20 @@ def together(policy: Guarantee, estimate: Guarantee, *, same_rewards: bool) -> G
     )
 
 
+def told(policy: Guarantee | None, estimate: Guarantee, *, replayed: bool, by_person: bool) -> str:
+    """What an estimate was published with, and why the guarantee of both is what :func:`together` makes it. Public."""
+    own = f"The estimate is published with epsilon {estimate.epsilon:.4g} (noise added)."
+    if policy is None or policy.epsilon == 0:
+        return f"{own} The policy uses no reward and costs nothing."
+    if replayed:
+        return f"{own} The policy's {policy.epsilon:.4g} is added because both use the same rewards."
+    if by_person:
+        return f"{own} The policy's {policy.epsilon:.4g} is added because people may be in both parts of the log."
+    return (
+        f"{own} The larger of it and the policy's {policy.epsilon:.4g} holds because no reward is in both parts of the log."
+    )
+
+
 def capped(weights: Floats, cap: float | None) -> Floats:
     """Weights no larger than a public cap."""
     return weights if cap is None else np.minimum(weights, check.real("cap", cap, above=0))
