@@ -85,6 +85,9 @@ def test_two_seeds_and_a_quick_run_support_no_verdict(seeds, quick):
     assert all(found[row].verdict == "unsound-as-published" for row in found if row.startswith("cheat"))
     assert found["formula"].verdict == "differs"
     assert said(found["near"]) == ("not judged (3 seeds, cut short)" if quick else "not judged (2 seeds)")
+    why = {"a first look that was cut short", "fewer than three seeds"} if quick else {"fewer than three seeds"}
+    (line,) = [line for line in report.meaning_lines(found.values()) if line.startswith("not judged")]
+    assert set(line.removeprefix("not judged: Too little to say: ").rstrip(".").split(" or ")) == why
 
 
 def test_a_quick_run_that_cuts_nothing_is_judged():

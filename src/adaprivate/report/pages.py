@@ -15,7 +15,7 @@ from adaprivate.report import html
 from adaprivate.report.files import raw, write_rows
 from adaprivate.report.pictures import Plot, draw
 from adaprivate.report.site import AUDIT, write_site
-from adaprivate.report.verdicts import MEANINGS, chip, chips, counts, detail, entry, seeds_line
+from adaprivate.report.verdicts import chip, chips, counts, detail, entry, meanings, seeds_line
 
 FIRST_LOOK = " · a first look only: few seeds, short runs"
 MOST_LINES = 45
@@ -183,9 +183,9 @@ def _reading(about: str, cells: Sequence[Any], interactive: bool) -> str:
         notes.append("± is one standard error over seeds; bands and whiskers in the picture are two.")
     if any(cell.paper is None for cell in cells) and found:
         notes.append("Lines without a verdict are ours alone: no paper prints them.")
-    meanings = html.facts((chip(verdict), words) for verdict, words in MEANINGS.items() if verdict in found)
+    told = html.facts((chip(verdict), words) for verdict, words in meanings(cells).items())
     listed = f'<div class="prose">{html.listing(notes)}</div>' if notes else ""
-    return html.card("How to read this", meanings if found else "", listed, html.prose(about))
+    return html.card("How to read this", told if found else "", listed, html.prose(about))
 
 
 def _promise(promise: Mapping[str, Any]) -> str:

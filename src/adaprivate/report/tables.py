@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from adaprivate.logs.format import number
-from adaprivate.report.verdicts import MEANINGS, VERDICTS, counts, plural, said
+from adaprivate.report.verdicts import VERDICTS, counts, meanings, plural, said
 
 
 def cell_table(title: str, cells: Sequence[Any]) -> Table:
@@ -43,7 +43,7 @@ def verdict_line(cells: Iterable[Any]) -> str:
 
 def meaning_lines(cells: Iterable[Any]) -> list[str]:
     """What the verdicts that occur mean, a line each."""
-    return [f"{VERDICTS[verdict].word}: {MEANINGS[verdict]}" for verdict in counts(cells)]
+    return [f"{VERDICTS[verdict].word}: {words}" for verdict, words in meanings(cells).items()]
 
 
 def listing(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:

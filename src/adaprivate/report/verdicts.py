@@ -33,13 +33,23 @@ VERDICTS = {
 
 
 MEANINGS = {
-    "agrees": "Ours is the printed value within the errors of both, or within the tolerance shown; a stated epsilon is no "
-    "smaller than the true one.",
-    "differs": "It is not; what the experiment says about itself tells why, where that is known.",
+    "agrees": "Ours is the printed value within the errors of both, or within the tolerance shown. A stated epsilon is "
+    "kept: the true one is no larger.",
+    "differs": "Ours is further from the printed value, or beyond the printed bound, than errors or the tolerance allow.",
     "unsound-as-published": "What is stated is not kept: the true epsilon is larger, or too little noise earned the value.",
     "not-comparable": "The paper measured it on other data or by another protocol, so the two numbers need not agree.",
-    "none": "Fewer than three seeds, or a first look that was cut short: too little to say.",
+    "none": "Too little to say: {}.",
 }
+_FEW, _CUT = "fewer than three seeds", "a first look that was cut short"
+"""Why a value is not judged."""
+
+
+def meanings(cells: Iterable[Any]) -> dict[str, str]:
+    """What the verdicts that occur mean; of values that are not judged, the reasons that apply."""
+    listed = list(cells)
+    seeds = [getattr(cell, "seeds", None) or 0 for cell in listed if cell.verdict == "none"]
+    why = dict.fromkeys(_CUT if count > 2 else _FEW for count in seeds)
+    return {verdict: MEANINGS[verdict].format(" or ".join(why)) for verdict in counts(listed)}
 
 
 def detail(cell: Any) -> str:
