@@ -203,6 +203,9 @@ def test_what_weakens_a_guarantee_is_logged_once(caplog):
         policy.decide(np.eye(3))
     assert len(caplog.records) == 1
     assert len(policy.remarks) == 1
+    with caplog.at_level(logging.WARNING, logger="adaprivate"):
+        assert ap.NoiseAware(dimension=3, rounds=50, unit="user", source=ap.Secure()).remarks  # a limit that is usual
+    assert len(caplog.records) == 1
 
 
 @pytest.mark.parametrize("turn", range(20))

@@ -158,8 +158,8 @@ class Policy:
         if self._settings_of is None:
             self._begin(settings.dimension)
         if source is not None:
-            for remark in self.remarks:
-                log.warning("%s: %s", settings.name, remark)
+            for remark in self.remarks:  # what is usual is no warning
+                (log.warning if remark.startswith("Remark") else log.info)("%s: %s", settings.name, remark)
 
     @one_at_a_time
     def _begin_by(self, first: Floats, shown: object) -> None:
