@@ -347,7 +347,7 @@ class TestRestore:
         assert text == (
             "no-replay: Batch 0 of the policy was published before, and may be published again: "
             f"epsilon = {twice:.4g} at most (delta = {delta:g}), not {price.epsilon(delta):.4g}, "
-            "for those whose rewards are released again (of correlated sums: also those of batches before)."
+            "for everyone in the batches released again and, where noise is shared, in earlier ones."
         )
         with database.reading() as connection:
             assert connection.scalar(sa.select(schema.bandits.c.secret))[:32] != secret[:32]

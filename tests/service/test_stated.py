@@ -72,7 +72,7 @@ class TestAfterARollback:
         delta = plans[schema.POLICY].delta
         twice = EitherPrice(tuple(compose([price] * 2) for price in prices.values()))
         epsilon = twice.epsilon(delta)
-        assert f"epsilon = {epsilon:.4g} at most (delta = {delta:g}), not 1, for those" in text
+        assert f"epsilon = {epsilon:.4g} at most (delta = {delta:g}), not 1, for everyone" in text
         assert twice.delta(epsilon) <= delta * (1 + 1e-6)
         assert delta == 1e-5
         gaussian = compose([prices[schema.POLICY]] * 2)
@@ -262,6 +262,9 @@ class TestWhatIsKept:
             kept = mechanisms.strategy(name, 40).kept
             assert said.pop(name) == words.get(kept, f"of the last {kept} released batches")
         assert not said
+        left = "If an item is never shown again, its last exact sum is not deleted."
+        assert left in page
+        assert KEPT_BY["items"].endswith(left)
 
 
 @pytest.mark.parametrize(

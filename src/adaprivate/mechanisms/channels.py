@@ -36,8 +36,8 @@ NOWHERE = "nowhere"
 KEPT_BY = {
     FLIP: "Of a flipped reward only the flipped bit is kept.",
     ITEMS: (
-        "The rewards of an item wait in an exact sum until its next release, and nothing of them is kept after it. An item "
-        "that is shown no more keeps the sum that waits."
+        "The rewards of an item wait in an exact sum until its next release, and nothing of them is kept after it. If an "
+        "item is never shown again, its last exact sum is not deleted."
     ),
 }
 """What a book keeps of rewards in channels other than sums."""

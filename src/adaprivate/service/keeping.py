@@ -27,6 +27,7 @@ BEING_WRITTEN = "It is being written to a file."
 """Why a bandit is moved that can still be taken back: there is no file yet that could be imported elsewhere."""
 _MOST_TIMES = 8
 """More repetitions than this are not priced."""
+_WHO_PAYS = "everyone in the batches released again and, where noise is shared, in earlier ones"
 
 Digests = dict[int, dict[int, str]]
 """By stream and batch: what each release is known by."""
@@ -238,12 +239,9 @@ def _price_in_words(connection: sa.Connection, bandit: int, times: Mapping[int, 
             continue
         price = repeated(plan.price(exact_noise=True), often)
         if price is None:
-            return "epsilon is not known any more for those whose rewards are released again"
+            return f"epsilon is not known any more for {_WHO_PAYS}"
         paid.append(price.epsilon(stated.delta))
     if not paid:
         return "nothing more is paid"
     limit = " at most" if times else ""
-    return (
-        f"epsilon = {max(paid):.4g}{limit} (delta = {stated.delta:g}), not {stated.epsilon:.4g}, for those whose "
-        "rewards are released again (of correlated sums: also those of batches before)"
-    )
+    return f"epsilon = {max(paid):.4g}{limit} (delta = {stated.delta:g}), not {stated.epsilon:.4g}, for {_WHO_PAYS}"
