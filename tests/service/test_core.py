@@ -758,6 +758,7 @@ def test_a_void_condition_is_in_the_sentence_itself(service):
     service.refresh()
     guarantee = service.status("page")["guarantee"]
     assert guarantee["sentence"].startswith("VOID: no-replay: batch 0")
+    assert guarantee["epsilon"] is guarantee["delta"] is guarantee["at_most"] is None
     assert not any("released twice" in text for text in guarantee["enforced"])
 
 

@@ -408,7 +408,8 @@ class TestRestore:
         for times, text in enumerate(texts, 2):
             paid = GaussianPrice(price.mu * math.sqrt(times), times * price.slack).epsilon(plan.delta)
             assert f"epsilon = {paid:.4g} " in str(text)
-        assert json.loads(_rows(database_url, schema.bandits)[0]["void"]) == [texts[-1]]
+        (entry,) = json.loads(_rows(database_url, schema.bandits)[0]["void"])
+        assert entry == {"text": texts[-1], "epsilon": pytest.approx(paid), "delta": plan.delta}
 
     def test_without_a_journal_nobody_knows(
         self, workers: Callable[..., Service], clock: Clock, database_url: str, tmp_path: Path

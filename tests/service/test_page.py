@@ -187,7 +187,8 @@ def test_a_guarantee_that_is_void_cannot_be_missed(page, service):
     shown(page, "bandit")
     page.run(
         """(() => {
-            state.status.guarantee.void = ["a batch was released twice"];
+            const broken = {epsilon: null, delta: null, at_most: {epsilon: 2.5, delta: 1e-5}};
+            Object.assign(state.status.guarantee, broken, {void: ["a batch was released twice"]});
             Object.assign(state.status, {state: "halted", reason: "The database is older than the journal."});
             drawBandit();
         })()"""
@@ -197,10 +198,10 @@ def test_a_guarantee_that_is_void_cannot_be_missed(page, service):
     assert page.run("getComputedStyle(document.getElementById('sentence')).textDecorationLine") == "line-through"
     assert text(page, "state") == "Halted"
     assert text(page, "reason") == "The database is older than the journal."
-    assert "void (was 1)" in text(page, "seal")
-    assert "Budget: epsilon void (was 1)" in page.run("document.querySelector('#budget summary').textContent")
-    card = "card({...state.list[0], void: ['a batch was released twice']}, null).textContent"
-    assert "void, no longer epsilon 1" in page.run(card)
+    assert "void (at most 2.5)" in text(page, "seal")
+    assert "Budget: epsilon void (at most 2.5)" in page.run("document.querySelector('#budget summary').textContent")
+    card = "card({...state.list[0], epsilon: null, delta: null, at_most: null, void: ['lost']}, null).textContent"
+    assert "epsilon void (not known), delta void (not known)" in page.run(card)
 
 
 def test_without_bandits_it_says_how_to_make_one_and_then_shows_it(page, service):

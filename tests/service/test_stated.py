@@ -13,7 +13,7 @@ from adaprivate.mechanisms.channels import KEPT_BY
 from adaprivate.mechanisms.plan import plan_from_bytes
 from adaprivate.mechanisms.plan_base import NOTHING_KEPT, SUMS_KEPT
 from adaprivate.privacy.price import EitherPrice, compose
-from adaprivate.service import backups, erasure, keeping, moving, schema
+from adaprivate.service import backups, documents, erasure, keeping, moving, schema
 from adaprivate.service.bandit import BanditSpec
 from adaprivate.service.core import Ask, Service
 from adaprivate.service.faults import Fault
@@ -82,7 +82,13 @@ class TestAfterARollback:
         service, text = resumed
         status, (card,) = service.status("page"), service.bandits()
         assert status["guarantee"]["void"] == status["budget"]["void"] == card["void"] == [text]
-        assert status["budget"]["explanation"] == f"VOID: epsilon = 1 no longer holds. {text}"
+        for place in (status["guarantee"], status["budget"], card):
+            assert place["epsilon"] is place["delta"] is None
+            assert place["at_most"]["delta"] == 1e-5
+            assert f"epsilon = {place['at_most']['epsilon']:.4g} at most" in text
+        assert status["budget"]["explanation"].startswith("VOID: the epsilon and delta that were stated no longer hold. ")
+        for shown, document in ((status, documents.Status), (card, documents.BanditSummary)):
+            document.model_validate(shown)
         with Caller(service) as caller:
             lines = caller.get("/metrics").text.splitlines()
         assert 'adaprivate_epsilon{bandit="page"} NaN' in lines
@@ -93,6 +99,8 @@ class TestAfterARollback:
         made(service, **PEOPLE, holdback=0.5)
         status, (card,) = service.status("page"), service.bandits()
         assert status["budget"]["void"] == card["void"] == []
+        assert status["budget"]["epsilon"] == card["epsilon"] == 1
+        assert status["guarantee"]["at_most"] is status["budget"]["at_most"] is card["at_most"] is None
         assert status["budget"]["explanation"].startswith("The budget does not run down")
         with Caller(service) as caller:
             lines = caller.get("/metrics").text.splitlines()

@@ -308,23 +308,34 @@ JOURNAL_KEPT = (
 )
 
 
-def guarantee_of(bandit: Bandit, plan: Any, *, replay_refused: bool, void: list[str]) -> dict[str, Any]:
-    """The guarantee as the service states it: what it enforces beyond the policy, and which conditions no longer hold."""
+def void_text(entry: Any) -> str:
+    """The sentence of an entry of the column void; the entry may have the price that is paid at most beside it."""
+    return str(entry["text"] if isinstance(entry, dict) else entry)
+
+
+def guarantee_of(bandit: Bandit, plan: Any, *, replay_refused: bool, void: list[Any]) -> dict[str, Any]:
+    """The guarantee as the service states it: what it enforces beyond the policy, and which conditions no longer hold.
+
+    ``void``: entries of the column. With any, epsilon and delta are None, and ``at_most`` is the price that was worked out.
+    """
     stated: Guarantee = plan.guarantee(bandit.spec.policy, exact_noise=True)
     rounded = round(stated.epsilon, 9)  # never down
     once = CONDITIONS["no-replay"]
     enforced, assumptions = [*stated.enforced], [*stated.assumptions]
-    broken = any(text.startswith("no-replay") for text in void)
+    texts = [void_text(entry) for entry in void]
+    broken = any(text.startswith("no-replay") for text in texts)
+    priced = len(void) == 1 and isinstance(void[0], dict)  # of several conditions together nobody has worked it out
     if replay_refused and not broken and once in assumptions:
         assumptions[assumptions.index(once)] = JOURNAL_KEPT
     return {
-        "epsilon": rounded if rounded >= stated.epsilon else stated.epsilon,
-        "delta": stated.delta,
+        "epsilon": None if void else rounded if rounded >= stated.epsilon else stated.epsilon,
+        "delta": None if void else stated.delta,
+        "at_most": {name: void[0][name] for name in ("epsilon", "delta")} if priced else None,
         "unit": stated.unit,
-        "sentence": f"VOID: {' '.join(void)} What follows no longer holds. {stated.sentence}" if void else stated.sentence,
+        "sentence": f"VOID: {' '.join(texts)} What follows no longer holds. {stated.sentence}" if void else stated.sentence,
         "enforced": enforced,
         "assumptions": assumptions,
-        "void": void,
+        "void": texts,
     }
 
 

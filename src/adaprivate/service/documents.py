@@ -92,15 +92,23 @@ class Items(_Document):
     items: list[Item]
 
 
+class AtMost(_Document):
+    """What is paid at most where batches may be released again."""
+
+    epsilon: float
+    delta: float
+
+
 class BanditSummary(_Document):
     """A bandit in a few words."""
 
     name: str
     policy: str
-    epsilon: float
-    delta: float
+    epsilon: float | None = Field(description="The privacy loss that is promised; null where the guarantee is void.")
+    delta: float | None = Field(description="The probability of exceeding it; null where the guarantee is void.")
+    at_most: AtMost | None = Field(description="Where it is void, what is paid at most; null: not void, or not known.")
     unit: str
-    void: list[str] = Field(description="Conditions that no longer hold. With any, neither do epsilon and delta.")
+    void: list[str] = Field(description="Conditions that no longer hold. With any, epsilon and delta are null.")
     holdback: float
     decided: int
     version: int
@@ -117,8 +125,9 @@ class Bandits(_Document):
 class GuaranteeStated(_Document):
     """What is promised, and what that rests on."""
 
-    epsilon: float
-    delta: float
+    epsilon: float | None = Field(description="The privacy loss that is promised; null where the guarantee is void.")
+    delta: float | None = Field(description="The probability of exceeding it; null where the guarantee is void.")
+    at_most: AtMost | None = Field(description="Where it is void, what is paid at most; null: not void, or not known.")
     sentence: str
     enforced: list[str] = Field(description="Conditions that this service sees to.")
     assumptions: list[str] = Field(description="Conditions that are yours to keep.")
@@ -157,9 +166,10 @@ class Batch(_Document):
 class Budget(_Document):
     """What is spent of the budget."""
 
-    epsilon: float
-    delta: float
-    void: list[str] = Field(description="Conditions that no longer hold. With any, neither do epsilon and delta.")
+    epsilon: float | None = Field(description="The privacy loss that is promised; null where the guarantee is void.")
+    delta: float | None = Field(description="The probability of exceeding it; null where the guarantee is void.")
+    at_most: AtMost | None = Field(description="Where it is void, what is paid at most; null: not void, or not known.")
+    void: list[str] = Field(description="Conditions that no longer hold. With any, epsilon and delta are null.")
     explanation: str
 
 

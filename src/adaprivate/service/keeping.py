@@ -18,6 +18,7 @@ from adaprivate import check
 from adaprivate.mechanisms.plan import plan_from_bytes
 from adaprivate.privacy.price import EitherPrice, Price, compose
 from adaprivate.service import schema
+from adaprivate.service.bandit import void_text
 from adaprivate.service.database import Database, locked
 from adaprivate.service.journal import Journal, Known, State
 
@@ -31,6 +32,8 @@ _WHO_PAYS = "everyone in the batches released again and, where noise is shared, 
 
 Digests = dict[int, dict[int, str]]
 """By stream and batch: what each release is known by."""
+AtMost = dict[str, float] | None
+"""The epsilon and delta that are paid at most; None where nobody knows."""
 
 
 _NAME_AND_VOID = sa.select(schema.bandits.c.name, schema.bandits.c.void).where(
@@ -59,7 +62,7 @@ def standing(connection: sa.Connection, bandit: int, known: Known) -> Standing:
     rows = digests(connection, bandit)
     state = known.state(rows)
     name, void = connection.execute(_NAME_AND_VOID, {"number": bandit}).one()
-    forgotten = bool(known.repeated) and not any(text.startswith(VOIDABLE) for text in json.loads(void))
+    forgotten = bool(known.repeated) and not any(void_text(entry).startswith(VOIDABLE) for entry in json.loads(void))
     if state != "behind" and not forgotten:
         return Standing(state, None)
     if known.moved:
@@ -68,7 +71,7 @@ def standing(connection: sa.Connection, bandit: int, known: Known) -> Standing:
         what = "It went on after batches were lost, which this database does not know: it was rolled back since"
     else:
         what = f"{_in_words(_ranges(known, rows))} published, which this database does not know: it was rolled back"
-    price = _price_in_words(connection, bandit, {stream: known.times(stream) + 1 for stream in _lacking(known, rows)})
+    price, _ = _price(connection, bandit, {stream: known.times(stream) + 1 for stream in _lacking(known, rows)})
     return Standing(
         "behind",
         f"{what}. Going on here would release rewards twice. Put the newer database back, or start a new bandit "
@@ -142,24 +145,26 @@ def resume(database: Database, journal: Journal, name: str, *, void: str | None 
         if row.state == "moved" or known.state(rows) != "whole" or known.repeated:
             if void is None:
                 raise check.InputError(f"Expected void=None == {VOIDABLE!r} to go on knowingly. {row.reason or ''}".strip())
-            text = _going_on(connection, journal, row, known, rows)
-            others = [entry for entry in json.loads(row.void) if not entry.startswith(VOIDABLE)]
-            values["void"] = json.dumps([*others, text])
+            text, at_most = _going_on(connection, journal, row, known, rows)
+            others = [entry for entry in json.loads(row.void) if not void_text(entry).startswith(VOIDABLE)]
+            values["void"] = json.dumps([*others, text if at_most is None else {"text": text, **at_most}])
         fresh_ids(connection, row.id)
         connection.execute(b.update().where(b.c.id == row.id).values(**values))
     return text
 
 
-def _going_on(connection: sa.Connection, journal: Journal, row: sa.Row[Any], known: Known, rows: Digests) -> str:
-    """Note in the journal that what the database lacks may be published again; what that means."""
+def _going_on(
+    connection: sa.Connection, journal: Journal, row: sa.Row[Any], known: Known, rows: Digests
+) -> tuple[str, AtMost]:
+    """Note in the journal that what the database lacks may be published again; what that means, and its price."""
     for stream, batches in _lacking(known, rows).items():
         journal.again(row.uid, stream, batches[0])
         journal.publish(row.uid, stream, {batch: d for batch, d in rows.get(stream, {}).items() if batch >= batches[0]})
     journal.returned(row.uid)
     known = journal.known(row.uid)
     ranges = {stream: (min(a for a, _ in times), max(b for _, b in times)) for stream, times in known.repeated.items()}
-    price = _price_in_words(connection, row.id, {stream: known.times(stream) for stream in ranges})
-    return f"{VOIDABLE}: {_in_words(ranges)} published before, and may be published again: {price}."
+    price, at_most = _price(connection, row.id, {stream: known.times(stream) for stream in ranges})
+    return f"{VOIDABLE}: {_in_words(ranges)} published before, and may be published again: {price}.", at_most
 
 
 def bandit_row(connection: sa.Connection, name: str) -> sa.Row[Any]:
@@ -222,10 +227,11 @@ def _in_words(ranges: Mapping[int, tuple[int, int]]) -> str:
     return f"{text[0].upper()}{text[1:]} {'were' if several else 'was'}"
 
 
-def _price_in_words(connection: sa.Connection, bandit: int, times: Mapping[int, int]) -> str:
+def _price(connection: sa.Connection, bandit: int, times: Mapping[int, int]) -> tuple[str, AtMost]:
     """The price of rewards that were released so often, by stream; without any, of rewards released twice.
 
     A reward is in one stream. The price is that of the dearest one, all of them at the delta that the bandit states.
+    In words, and as numbers where it is a bound: not where nobody knows how often.
     """
     b, k = schema.bandits, schema.books
     policy = json.loads(str(connection.scalar(sa.select(b.c.description).where(b.c.id == bandit))))["policy"]
@@ -239,9 +245,11 @@ def _price_in_words(connection: sa.Connection, bandit: int, times: Mapping[int, 
             continue
         price = repeated(plan.price(exact_noise=True), often)
         if price is None:
-            return f"epsilon is not known any more for {_WHO_PAYS}"
+            return f"epsilon is not known any more for {_WHO_PAYS}", None
         paid.append(price.epsilon(stated.delta))
+    at_most = {"epsilon": max([stated.epsilon, *paid]), "delta": stated.delta} if times else None
     if not paid:
-        return "nothing more is paid"
+        return "nothing more is paid", at_most
     limit = " at most" if times else ""
-    return f"epsilon = {max(paid):.4g}{limit} (delta = {stated.delta:g}), not {stated.epsilon:.4g}, for {_WHO_PAYS}"
+    words = f"epsilon = {max(paid):.4g}{limit} (delta = {stated.delta:g}), not {stated.epsilon:.4g}, for {_WHO_PAYS}"
+    return words, at_most

@@ -40,6 +40,7 @@ def overview(connection: sa.Connection, rooms: dict[int, Room]) -> list[dict[str
                 "policy": room.bandit.spec.policy,
                 "epsilon": stated["epsilon"],
                 "delta": stated["delta"],
+                "at_most": stated["at_most"],
                 "unit": stated["unit"],
                 "void": stated["void"],
                 "holdback": room.bandit.spec.holdback,
@@ -89,7 +90,7 @@ def _common(connection: sa.Connection, room: Room) -> dict[str, Any]:
             "assigned": row.policy_rounds - policy.closed,
             "closes_at": None if due is None else due.due_at,
         },
-        "budget": {name: stated[name] for name in ("epsilon", "delta", "void")}
+        "budget": {name: stated[name] for name in ("epsilon", "delta", "at_most", "void")}
         | {"explanation": _explained(bandit, stated)},
         "_row": row,
     }
@@ -97,7 +98,7 @@ def _common(connection: sa.Connection, room: Room) -> dict[str, Any]:
 
 def _explained(bandit: Any, stated: dict[str, Any]) -> str:
     if stated["void"]:
-        return f"VOID: epsilon = {stated['epsilon']:g} no longer holds. {' '.join(stated['void'])}"
+        return f"VOID: the epsilon and delta that were stated no longer hold. {' '.join(stated['void'])}"
     whom = "each person's rewards enter" if bandit.needs_user else "each reward enters"
     return (
         f"The budget does not run down: {whom} the releases of one book, once, and all of them together cost at most this, "

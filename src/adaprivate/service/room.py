@@ -25,7 +25,8 @@ class Room:
         self.snapshot: Snapshot | None = None
         self.state = "open"
         self.reason: str | None = None
-        self.void: list[str] = []
+        self.void: list[Any] = []
+        """Entries of the column."""
         self.whole = False
         """Whether the journal has seen all that was published."""
         self.erased: dict[int, int] | None = None

@@ -125,8 +125,7 @@ function spark(series) {
 
 function card(entry, series) {
   const worth = series ? liftWords(series.lift, entry.holdback > 0, series.learned.length) : {tone: "open", text: ""};
-  const stated = `epsilon ${short(entry.epsilon)}, delta ${short(entry.delta)}`;
-  const budget = entry.void?.length ? `void, no longer ${stated}` : stated;
+  const budget = `epsilon ${priced(entry, "epsilon")}, delta ${priced(entry, "delta")}`;
   const facts = `${counted(entry.decided, "round")} decided, version ${whole(entry.version)}, ${entry.policy}`;
   return make("li", {}, make("a", {class: "card", href: "#" + encodeURIComponent(entry.name)},
     make("span", {class: "head"},

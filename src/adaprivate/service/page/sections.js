@@ -57,18 +57,18 @@ function drawTitle(status) {
 }
 
 function drawGuarantee(status) {
-  const {sentence, enforced = [], assumptions = [], void: broken = [], epsilon, delta} = status.guarantee;
+  const {sentence, enforced = [], assumptions = [], void: broken = []} = status.guarantee;
   write($("sentence"), sentence);
   $("void").hidden = broken.length === 0;
   $("guarantee").classList.toggle("broken", broken.length > 0);
   list($("void-list"), broken);
   const whom = status.unit === "user" ? "every person" : "every reward";
-  const stated = (value) => broken.length ? `void (was ${short(value)})` : short(value);
-  pairs($("seal"), [["Epsilon", stated(epsilon)], ["Delta", stated(delta)], ["Protects", whom]]);
+  const stated = (name) => priced(status.guarantee, name);
+  pairs($("seal"), [["Epsilon", stated("epsilon")], ["Delta", stated("delta")], ["Protects", whom]]);
   fold("enforced", `What the software enforces (${enforced.length})`, enforced);
   fold("assumptions", `What you must keep to (${assumptions.length})`, assumptions);
   const {budget} = status;
-  write($("budget").querySelector("summary"), `Budget: epsilon ${stated(budget.epsilon)}, delta ${stated(budget.delta)}`);
+  write($("budget").querySelector("summary"), `Budget: epsilon ${stated("epsilon")}, delta ${stated("delta")}`);
   write($("budget").querySelector("p"), budget.explanation);
 }
 

@@ -52,6 +52,11 @@ const STATES = {open: "Open", paused: "Paused", halted: "Halted", moved: "Moved"
 const protectedUnit = (unit, local) =>
   unit === "user" ? "all rewards of any one person" : local ? "any one reward, even from this service" : "any one reward";
 
+/* Epsilon or delta as it is stated; where the guarantee is void, what is paid at most. */
+function priced({void: broken = [], at_most: most, ...stated}, name) {
+  return !broken.length ? short(stated[name]) : most ? `void (at most ${short(most[name])})` : "void (not known)";
+}
+
 /* What learning is worth: {tone, text}. Tone is good, bad or open. */
 function liftWords(lift, hasHoldback, releases) {
   const open = (text) => ({tone: "open", text});
