@@ -651,6 +651,8 @@ def test_a_person_is_told_of_once_in_the_holdback(service, clock, policy):
     order = [people[number] for number in sorted(people)][: len(told)]
     assert len(order) > len({*order}), "somebody came back"
     assert Counter(who for who, value in zip(order, told, strict=True) if value != 0) == dict.fromkeys(order, 1)
+    policy = json.loads(max(rows(service, schema.ledger, stream=0), key=lambda row: row.batch).summary)["people"]["beyond"]
+    assert service.status("page")["dropped"]["visits_beyond"] == policy + len(order) - len({*order})
 
 
 @pytest.mark.parametrize(

@@ -328,6 +328,12 @@ def test_sentences_about_what_learning_is_worth(page, service):
     }
     for arguments, sentence in cases.items():
         assert page.run(f"liftWords({arguments}).text") == sentence
+    for unit, words in {
+        "event": "10\u202f% of rounds are held back: they choose at random, by a public coin, and show what learning adds.",
+        "user": "10\u202f% of people are held back: all decisions for them are random, and only the first visit of each "
+        "counts.",
+    }.items():
+        assert page.run(f"holdbackWords({{holdback: 0.1, unit: '{unit}'}})") == words
     times = {0.2: "under a second", 1: "1 second", 90: "90 seconds", 3600: "1 hour", 86_400: "1 day", 200_000: "2 days"}
     for seconds, words in times.items():
         assert page.run(f"duration({seconds})") == words

@@ -288,3 +288,10 @@ def test_where_people_are_protected_the_status_says_which_visits_count(service, 
     service.create(BanditSpec(name="page", dimension=3, rounds=3000, unit="user", **options))
     (note,) = [one for one in service.status("page")["notes"] if "ever count" in one]
     assert note == f"Of each person only {counted} ever count. Later ones are decided, and nothing is learned of them."
+
+
+@pytest.mark.parametrize(("unit", "said"), [("event", False), ("user", True)])
+def test_the_holdback_of_people_is_said_to_be_one(service, unit, said):
+    service.create(BanditSpec(name="page", dimension=3, unit=unit, holdback=0.1))
+    note = "The holdback is a share of people (0.1), not of rounds."
+    assert any(one.startswith(note) for one in service.status("page")["notes"]) == said

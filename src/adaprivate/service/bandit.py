@@ -40,8 +40,8 @@ class BanditSpec:
     """How a bandit is made: public, and never changed.
 
     reward_window: seconds for which a batch waits for rewards after its last decision. holdback: the share of rounds that
-    choose at random, for honest measurement. keep_rewards: whether raw rewards stay in the database after their release.
-    local: rewards are flipped by the client. options: further options of the policy.
+    choose at random, for honest measurement; with unit=user of people. keep_rewards: whether raw rewards stay in the
+    database after their release. local: rewards are flipped by the client. options: further options of the policy.
     """
 
     name: str

@@ -257,6 +257,8 @@ def closed_holdback(
             waiting = 0
     stated = plan.guarantee(bandit.spec.policy, exact_noise=True)
     summary = estimating.holdback_estimate(plan, releases, counts, before)
+    if bandit.needs_user:
+        summary["people"] = book.people
     next_end = batch.end + max(bandit.group, batch.end // 20)
     return Outcome(releases, plan.to_bytes(), book.to_bytes(), None, next_end, stated.epsilon, stated.delta, summary)
 

@@ -187,7 +187,7 @@ class Status(_Document):
     reward_window: float
     base_rate: float | None = Field(description="The mean reward that the policy was told; null: none.")
     missing: float = Field(description="What a reward that never comes counts as.")
-    holdback: float
+    holdback: float = Field(description="The share of rounds that choose at random; where unit is user, of people.")
     keep_rewards: bool
     retention: str = Field(description="What sums keep of rewards once they are released, and until when.")
     local: bool
@@ -201,7 +201,10 @@ class Status(_Document):
     next_batch: NextBatch
     batches: list[Batch] = Field(description="The last 20 that closed.")
     budget: Budget
-    dropped: dict[str, int | None]
+    dropped: dict[str, int | None] = Field(
+        description="clipped: features that were too long. visits_beyond: visits of closed batches, the holdback's too, "
+        "that taught nothing because earlier ones of the same person had counted; null where no people are protected."
+    )
     notes: list[str]
 
 

@@ -227,7 +227,11 @@ class BanditRequest(Request):
         "each person only the first visits ever count (10 of noise-aware, by the option counted_visits).",
     )
     holdback: Number = Field(
-        default=0.0, ge=0, le=0.5, description="The share of decisions that choose at random, for honest measurement."
+        default=0.0,
+        ge=0,
+        le=0.5,
+        description="The share of decisions that choose at random, for honest measurement. With unit=user it is a share of "
+        "people: all decisions for such a person are random, and only the first visit counts.",
     )
     default_item: ItemId | None = Field(
         default=None, description="What callers show while nothing can be decided; answers 503 name it."

@@ -117,9 +117,9 @@ def status(connection: sa.Connection, room: Room) -> dict[str, Any]:
     latest = sa.select(*columns).where(own).order_by(k.c.batch.desc()).limit(LAST_BATCHES)
     names = ("batch", "start", "end", "due_at", "released_at", "releases")
     batches = [dict(zip(names, one, strict=True)) for one in connection.execute(latest)]
-    summary = connection.scalar(sa.select(k.c.summary).where(own).order_by(k.c.batch.desc()).limit(1))
-    people = json.loads(summary).get("people") if summary else None
-    worry = json.loads(summary).get("worry") if summary else None
+    latest_of = {stream: _summary(connection, bandit.id, stream) for stream in (POLICY, HOLDBACK)}
+    beyond = [summary["people"]["beyond"] for summary in latest_of.values() if "people" in summary]
+    worry = latest_of[POLICY].get("worry")
     assert room.snapshot is not None
     plan: Any = room.snapshot.plan
     retention = retention_of(bandit, plan)
@@ -138,6 +138,11 @@ def status(connection: sa.Connection, room: Room) -> dict[str, Any]:
         notes.append(
             f"Of each person only {plan.unit.counted} ever count. Later ones are decided, and nothing is learned of them."
         )
+        if spec.holdback:
+            notes.append(
+                f"The holdback is a share of people ({spec.holdback:g}), not of rounds. All decisions for a person in it "
+                "are random, and only the person's first visit teaches anything."
+            )
     if not spec.local:
         raw = "Raw rewards are kept." if spec.keep_rewards else erasure.STATED
         notes.append(f"{raw} {retention}")
@@ -164,9 +169,17 @@ def status(connection: sa.Connection, room: Room) -> dict[str, Any]:
         "options": spec.options,
         "items": len(room.catalogue.positions),
         "batches": batches[::-1],
-        "dropped": {"clipped": row.clipped, "visits_beyond": None if people is None else people["beyond"]},
+        "dropped": {"clipped": row.clipped, "visits_beyond": sum(beyond) if beyond else None},
         "notes": notes,
     }
+
+
+def _summary(connection: sa.Connection, bandit: int, stream: int) -> dict[str, Any]:
+    """What the last closed batch of a stream says; empty before there is one."""
+    k = schema.ledger
+    query = sa.select(k.c.summary).where(k.c.bandit == bandit, k.c.stream == stream)
+    text = connection.scalar(query.order_by(k.c.batch.desc()).limit(1))
+    return json.loads(text) if text else {}
 
 
 def series(connection: sa.Connection, room: Room) -> dict[str, Any]:

@@ -192,9 +192,7 @@ function drawWorth(status, series) {
   const worth = liftWords(series.lift, status.holdback > 0, series.learned.length);
   write($("lift"), worth.text);
   $("lift").dataset.tone = worth.tone;
-  const part = `${share(status.holdback)} of rounds are held back`;
-  const coin = `${part}: they choose at random, by a public coin, and show what learning adds.`;
-  write($("lift-note"), status.holdback > 0 ? coin : "");
+  write($("lift-note"), status.holdback > 0 ? holdbackWords(status) : "");
   $("scope").hidden = !summed;
   keep($("legend"), lines.map((line) => line.kind), (node, kinds) => node.replaceChildren(...kinds.map((kind) => {
     const sample = shape("svg", {viewBox: "0 0 26 12", "aria-hidden": "true"});

@@ -147,7 +147,7 @@ function drawNotes(status) {
     ["Protects", protectedUnit(status.unit, status.local)],
     ["Rounds planned", whole(status.rounds_planned)],
     ["Reward window", duration(status.reward_window)],
-    ["Holdback", status.holdback > 0 ? `${share(status.holdback)}, chosen at random` : "none"],
+    ["Holdback", status.holdback > 0 ? `${heldBack(status)}, chosen at random` : "none"],
     ["Items", whole(status.items)],
     ["Dimension", whole(status.dimension)],
     ["Default item", status.default_item ?? "none"],

@@ -57,6 +57,15 @@ function priced({void: broken = [], at_most: most, ...stated}, name) {
   return !broken.length ? short(stated[name]) : most ? `void (at most ${short(most[name])})` : "void (not known)";
 }
 
+/* Who is in the holdback: rounds, or people where they are protected. */
+const heldBack = ({holdback, unit}) => `${share(holdback)} of ${unit === "user" ? "people" : "rounds"}`;
+
+function holdbackWords(status) {
+  const people = "all decisions for them are random, and only the first visit of each counts.";
+  const rounds = "they choose at random, by a public coin, and show what learning adds.";
+  return `${heldBack(status)} are held back: ${status.unit === "user" ? people : rounds}`;
+}
+
 /* What learning is worth: {tone, text}. Tone is good, bad or open. */
 function liftWords(lift, hasHoldback, releases) {
   const open = (text) => ({tone: "open", text});
