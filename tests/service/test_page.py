@@ -323,6 +323,8 @@ def test_sentences_about_what_learning_is_worth(page, service):
         "(0.012 to 0.050 less).",
         "{mean: 0.019, low: -0.012, high: 0.05}, true, 3": "Too early to tell whether learned rounds earn more than random "
         "choice: between 0.012 less and 0.050 more.",
+        "{mean: -0.7, low: -1.981, high: 0.538}, true, 3": "Too early to tell whether learned rounds earn more than random "
+        "choice: between 1.000 less and 0.538 more.",
         "null, true, 0": "Too early to tell: no batch has been released yet.",
         "null, false, 3": "What random choice would earn is not measured: this bandit has no holdback.",
     }

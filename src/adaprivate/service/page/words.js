@@ -73,7 +73,7 @@ function liftWords(lift, hasHoldback, releases) {
   if (releases === 0) return open("Too early to tell: no batch has been released yet.");
   if (!lift || lift.mean === null) return open("Too early to tell: learned rounds or holdback have no estimate yet.");
   const places = Math.max(3, digits((lift.high - lift.low) / 2));
-  const say = (value) => Math.abs(value).toFixed(places);
+  const say = (value) => Math.min(1, Math.abs(value)).toFixed(places);  // no reward is above 1: an interval may be wider
   const side = (value) => `${say(value)} ${value < 0 ? "less" : "more"}`;
   const earn = `Learned rounds earn ${side(lift.mean)} than random choice`;
   if (lift.low > 0) return {tone: "good", text: `${earn} (${say(lift.low)} to ${say(lift.high)}).`};
