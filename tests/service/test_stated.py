@@ -14,7 +14,7 @@ from adaprivate.mechanisms.plan import plan_from_bytes
 from adaprivate.mechanisms.plan_base import NOTHING_KEPT, SUMS_KEPT
 from adaprivate.privacy.price import EitherPrice, compose
 from adaprivate.service import backups, documents, erasure, keeping, moving, schema
-from adaprivate.service.bandit import BanditSpec
+from adaprivate.service.bandit import BanditSpec, differing_in_words
 from adaprivate.service.core import Ask, Service
 from adaprivate.service.faults import Fault
 from adaprivate.service.journal import Journal
@@ -133,7 +133,7 @@ class TestANameThatIsTaken:
         service.create(BanditSpec(name="page", **MADE))
         other = BanditSpec(name="page", **{**MADE, name: OTHER[name]})
         there = BanditSpec(name="page", **MADE)
-        assert other.differing(there) == there.differing(other) == [name]
+        assert [*other.differing(there)] == [*there.differing(other)] == [name]
 
     def test_is_refused_with_the_names(self, service):
         service.create(BanditSpec(name="page", **MADE))
@@ -141,7 +141,10 @@ class TestANameThatIsTaken:
         with pytest.raises(Fault) as refused:
             service.create(BanditSpec(name="page", **(MADE | changed), options={"growth": 1.2}))
         assert refused.value.extra["differs"] == ["epsilon", "delta", "base_rate", "missing", "options.growth"]
-        assert "epsilon, delta, base_rate, missing, options.growth" in refused.value.detail
+        assert refused.value.detail.endswith(
+            ", made with other settings: epsilon 1 there, 0.5 asked; delta 1e-05 there, 1e-06 asked; base_rate 0.04 there, "
+            "0.1 asked; missing 0 there, 0.5 asked; options.growth not set there, 1.2 asked."
+        )
         with Caller(service) as caller:
             answer = caller.post("/bandits", {"name": "page", **MADE, **changed})
             assert answer.status_code == 409
@@ -149,6 +152,17 @@ class TestANameThatIsTaken:
             same = caller.post("/bandits", {"name": "page", **MADE})
         assert same.status_code == 409
         assert same.json()["differs"] == []
+
+    def test_noise_that_nobody_named_is_not_among_them(self, service):
+        service.create(BanditSpec(name="page", **MADE, options={"noise": "informative"}))
+        with pytest.raises(Fault) as refused:
+            service.create(BanditSpec(name="page", **(MADE | {"rounds": 100_000})))  # for which independent noise is chosen
+        assert refused.value.extra["differs"] == ["rounds"]
+        assert refused.value.detail.endswith(": rounds 5000 there, 100000 asked.")
+
+    def test_long_values_are_not_repeated(self):
+        many = BanditSpec(name="page", **MADE, featuriser={"context": [{"name": "hour"}] * 20})
+        assert differing_in_words(many.differing(BanditSpec(name="page", **MADE))) == "featuriser"
 
     def test_all_settings_are_compared(self):
         assert {*OTHER, "name", "featuriser", "options"} == {*BanditSpec.__dataclass_fields__}

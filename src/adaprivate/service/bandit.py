@@ -30,6 +30,8 @@ LARGEST_DIMENSION = 256
 MOST_BATCHES = 100_000
 LONGEST_WINDOW = 366 * 86_400.0
 MOST_HELD_BACK = 0.5
+LONGEST_DIFFERENCE = 120
+"""So many characters, at most, say how two bandits differ in one setting."""
 _OWN = ("name", "policy", "reward_window", "holdback", "default_item", "keep_rewards", "featuriser", "options")
 """Fields of a description that are no option of the policy."""
 _TOKEN = re.compile(r"([0-9a-f]{12})([phPH])([0-9a-f]{1,15})-([0-9a-f]{20})")
@@ -84,15 +86,26 @@ class BanditSpec:
         """What :meth:`to_json` wrote; fields that did not exist then have their defaults."""
         return cls(**json.loads(text))
 
-    def differing(self, there: BanditSpec) -> list[str]:
-        """Names of the settings that another description has otherwise; `noise` counts only if this one names it."""
+    def differing(self, there: BanditSpec) -> dict[str, tuple[Any, Any]]:
+        """By name what another description has otherwise: its value and ours. `noise` counts only if this names it."""
         mine, theirs = (json.loads(one.to_json()) for one in (self, there))
         if mine["featuriser"] is not None and None in (mine["dimension"], theirs["dimension"]):
             mine["dimension"] = theirs["dimension"]  # the featuriser says it
         options, other = mine.pop("options"), theirs.pop("options")
-        names = [name for name in mine if mine[name] != theirs[name]]
+        pairs = {name: (theirs[name], mine[name]) for name in mine}
         known = sorted(options.keys() | other.keys() - {"noise"})
-        return names + [f"options.{one}" for one in known if options.get(one) != other.get(one)]
+        pairs |= {f"options.{one}": (other.get(one), options.get(one)) for one in known}
+        return {name: (its, own) for name, (its, own) in pairs.items() if its != own}
+
+
+def differing_in_words(differs: dict[str, tuple[Any, Any]]) -> str:
+    """As "epsilon 1 there, 2 asked"; of values that are long the name alone. All settings are public."""
+
+    def told(value: Any) -> str:
+        return "not set" if value is None else f"{value:.10g}" if isinstance(value, float) else json.dumps(value)
+
+    words = {name: f"{name} {told(its)} there, {told(own)} asked" for name, (its, own) in differs.items()}
+    return "; ".join(name if len(text) > LONGEST_DIFFERENCE else text for name, text in words.items())
 
 
 def settings_of(spec: BanditSpec, dimension: int) -> Any:

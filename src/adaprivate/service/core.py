@@ -19,7 +19,7 @@ from adaprivate import check
 from adaprivate.mechanisms.noise import Noise, Secure
 from adaprivate.service import arriving, closing, erasure, reading, schema
 from adaprivate.service.arriving import Arrival
-from adaprivate.service.bandit import Bandit, BanditSpec, decision_of, expect_open, with_noise
+from adaprivate.service.bandit import Bandit, BanditSpec, decision_of, differing_in_words, expect_open, with_noise
 from adaprivate.service.cataloguing import catalogue_of, replace_items
 from adaprivate.service.database import Database
 from adaprivate.service.deciding import Ask, Catalogue, Decided, Prepared, Snapshot, prepared
@@ -85,7 +85,7 @@ class Service:
     def create(self, spec: BanditSpec) -> dict[str, Any]:
         """Make a bandit; its status."""
         uid, secret, now = uuid.uuid4().hex, secrets.token_bytes(96), self.clock()
-        spec = with_noise(Bandit.made(0, uid, spec, secret))  # or is refused
+        asked, spec = spec, with_noise(Bandit.made(0, uid, spec, secret))  # or is refused
         self.journal.begin(uid)
         description = {"uid": uid, "name": spec.name, "created_at": now, "description": spec.to_json(), "secret": secret}
         try:
@@ -96,7 +96,7 @@ class Service:
                 rows = [closing.begun(bandit, stream, self.source) for stream in streams]
                 connection.execute(schema.books.insert(), rows)
         except IntegrityError:
-            raise self._exists(spec) from None
+            raise self._exists(asked) from None
         self.refresh()
         return self.status(spec.name)
 
@@ -105,10 +105,10 @@ class Service:
         b = schema.bandits
         with self.database.reading() as connection:
             there = connection.scalar(sa.select(b.c.description).where(b.c.name == spec.name))
-        differs = [] if there is None else spec.differing(BanditSpec.from_json(there))
-        how = f", made with other {', '.join(differs)}" if differs else ""
+        differs = {} if there is None else spec.differing(BanditSpec.from_json(there))
+        how = f", made with other settings: {differing_in_words(differs)}" if differs else ""
         detail = f"Expected name={spec.name!r} to be new: there is a bandit of that name{how}."
-        return Fault("exists", detail, field=differs[0] if differs else "name", differs=differs)
+        return Fault("exists", detail, field=next(iter(differs), "name"), differs=[*differs])
 
     def refresh(self) -> None:
         """Look for what has changed: new bandits, items and versions. What others do to a bandit is seen here."""
