@@ -365,6 +365,7 @@ def is_a_mistake(code, out, said, message):
     assert out == ""
     assert message in said
     assert said.startswith("adaprivate: ")
+    assert "[Errno" not in said
     assert said.count("\n") == 1
 
 

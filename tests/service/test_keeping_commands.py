@@ -68,7 +68,7 @@ def test_migrate(tmp_path: Path) -> None:
         _run("migrate", "--database", "mysql://nowhere")
 
 
-def test_backup_restore_and_going_on_knowingly(url: str, tmp_path: Path) -> None:
+def test_backup_restore_and_going_on_knowingly(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "backup.db"
     assert _json("backup", str(file), "--database", url)["bandits"] == 1
     with pytest.raises(InputError, match="--replace"):
@@ -80,6 +80,9 @@ def test_backup_restore_and_going_on_knowingly(url: str, tmp_path: Path) -> None
     found = _json("restore", str(file), "--database", url, "--replace")["bandits"]
     assert [(one["name"], one["journal"]) for one in found] == [("page", "behind")]
     assert found[0]["reason"].startswith("Batches 1 to 2 of the policy were published")
+    monkeypatch.setenv(commands.PASSPHRASE, "correct horse battery staple")
+    with pytest.raises(InputError, match=r"in {open, paused}: resume it first \(adaprivate resume page\)\."):
+        _run("export", "page", "--out", str(tmp_path / "out"), "--database", url)
     with pytest.raises(InputError, match="no-replay"):
         _run("resume", "page", "--database", url)
     assert _json("resume", "page", "--database", url, "--void", "no-replay")["void"].startswith("no-replay: Batches 1 to 2")
@@ -96,9 +99,11 @@ def test_export_and_import(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(InputError, match="to be a bandit of this database"):
         _run("export", "nobody", "--out", out, "--database", url, *words)
     assert _json("export", "page", "--out", out, "--database", url, *words)["batches"] == 1
-    with pytest.raises(InputError, match="to exist"):
+    with pytest.raises(InputError, match=f"to exist: make it by adaprivate migrate --database {target}"):
         _run("import", out, "--database", target, *words)
     _run("migrate", "--database", target)
+    with pytest.raises(InputError, match=r"^Expected file='.*nowhere' to be a file that is there\.$"):
+        _run("import", str(tmp_path / "nowhere"), "--database", target, *words)
     monkeypatch.setenv(commands.PASSPHRASE, "quite another passphrase")
     with pytest.raises(InputError, match="passphrase to be the one of this file"):
         _run("import", out, "--database", target)

@@ -119,7 +119,8 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except OSError as error:
-        sys.stderr.write(f"adaprivate: {error}\n")
+        named = error.filename is not None and error.strerror is not None
+        sys.stderr.write(f"adaprivate: {f'{error.strerror}: {error.filename}' if named else error}\n")
         sys.exit(2)
     except Exception as error:
         # The option parser's own complaints (its exception classes differ between typer versions).

@@ -56,7 +56,8 @@ def opened(address: str, *, existing: bool = True) -> Iterator[Database]:
         try:
             there = database.path is None or database.path.exists()
             if existing and not there:
-                raise InputError(f"Expected database={database.shown!r} to exist.")
+                made_by = f"adaprivate migrate --database {database.shown}"
+                raise InputError(f"Expected database={database.shown!r} to exist: make it by {made_by}.")
             if existing:
                 migrations.expect_current(address)
             yield database

@@ -56,7 +56,8 @@ def export(database: Database, journal: Journal, name: str, file: Path, passphra
     b, k = schema.bandits, schema.books
     with database.writing() as connection:
         row = bandit_row(connection, name)
-        check.expect(row.state in ("open", "paused"), f"state of {name}", row.state, "in {open, paused}")
+        first = f": resume it first (adaprivate resume {name})" if row.state == "halted" else ""
+        check.expect(row.state in ("open", "paused"), f"state of {name}", row.state, f"in {{open, paused}}{first}")
         connection.execute(locked(sa.select(k.c.stream).where(k.c.bandit == row.id)))  # rewards wait, and are then refused
         found = standing(connection, row.id, journal.known(row.uid))
         if found.reason is not None:
@@ -203,6 +204,7 @@ def _archived(public: dict[str, bytes], private: bytes) -> bytes:
 def _read(file: Path, passphrase: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The public documents of a file by table, and the private ones; refused in one sentence if anything is amiss."""
     names = [_ABOUT, "books.json", *(f"{table.name}.json" for table in _PUBLIC), _SEALED]
+    check.expect(file.is_file(), "file", str(file), "to be a file that is there")
     data = file.read_bytes()
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
