@@ -133,13 +133,13 @@ def test_an_edit_to_one_policy_leaves_the_others_compiled(tmp_path):
     first = run()
     assert first["misses"] == {"random": 1, "linucb": 1}
     assert 0 < sum(first["actions"]["random"]) < 20
-    edit(package / "policies" / "rivals" / "random.py", "return below(", "return 0 * below(")
+    edit(package / "policies" / "linear" / "baselines.py", "return below(", "return 0 * below(")
     second = run()
     assert second["misses"] == {"random": 1, "linucb": 0}
     assert second["actions"] == first["actions"] | {"random": [0] * 20}
 
-    file = package / "policies" / "rivals" / "linucb.py"  # no compiled function is made of a comment
-    file.write_text("# LinUCB\n" + file.read_text(encoding="utf-8"), encoding="utf-8")
+    file = package / "policies" / "linear" / "baselines.py"  # no compiled function is made of a comment
+    file.write_text("# Baselines\n" + file.read_text(encoding="utf-8"), encoding="utf-8")
     assert run()["misses"] == {"random": 0, "linucb": 0}
 
     edit(package / "compiled.py", '"reassoc", ', "")  # all are made of this

@@ -132,7 +132,7 @@ def test_pausing_and_creating(caller):
     assert paused.json()["item"] == "a"
     assert caller.post("/bandits/page:resume").json()["state"] == "open"
     decided(caller)
-    refused(caller.post("/bandits", BANDIT), 409, "exists")
+    refused(caller.post("/bandits", BANDIT), 409, "exists", "name")
     refused(caller.post("/bandits", {**BANDIT, "name": "new", "policy": "nothing"}), 422, "invalid", "policy")
     refused(caller.post("/bandits", {"name": "new"}), 422, "invalid", "dimension")
     for path in ("/bandits/none", "/bandits/none/items", "/bandits/none/series", "/bandits/none/arrivals", "/bandits/%00"):
